@@ -1,0 +1,278 @@
+//! The canonical form of an event: made once when it is accepted, then kept.
+//!
+//! An event has three parts. *id* and *ts* stand alone. The *envelope* says
+//! who, when and what kind: invocation, run, turn, `partial`, role, author,
+//! branch, origin, visibility, status, refs; this list is closed for ever. The
+//! *body* is the rest: content, actions, nonce and whatever a later version
+//! adds. Members of exactly four objects (event, content, refs, actions) are
+//! sorted and their direct strings spelled with minimal escapes; everything
+//! below is the source's text. The session is no part of it.
+
+use crate::event::{Author, EventError, Role, RuntimeEvent, Status};
+use crate::id::{EventId, InvocationId, RunId, SessionId, TurnId};
+use crate::json::{self, Object};
+use crate::view::{EventView, Fields};
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The envelope members that name the spine of an event.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Spine {
+    /// The execution spine; one for each run.
+    pub invocation_id: InvocationId,
+    /// The run.
+    pub run_id: RunId,
+    /// The turn.
+    pub turn_id: TurnId,
+}
+
+/// An accepted event in canonical form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CanonicalEvent {
+    /// The identity of the event.
+    pub id: EventId,
+    /// Milliseconds since 1970, as written.
+    pub ts: Box<str>,
+    /// Invocation, run and turn.
+    pub spine: Spine,
+    /// Whether a final event supersedes it.
+    pub partial: bool,
+    /// The lane of the model's history.
+    pub role: Role,
+    /// Who produced it.
+    pub author: Author,
+    /// A lane in a tree of agents.
+    pub branch: Option<Box<str>>,
+    /// The execution surface.
+    pub origin: Option<Box<str>>,
+    /// Whether a provider may see it again.
+    pub model_visibility: Option<Box<str>>,
+    /// A statement about the life of the run.
+    pub status: Option<Status>,
+    /// Canonical refs (empty where there are none), then the canonical body.
+    pub text: Box<str>,
+    /// The length of the refs.
+    pub refs_len: usize,
+    /// Where the fields stand in `text`.
+    pub fields: Fields,
+}
+
+impl CanonicalEvent {
+    /// Checks an event and puts it into canonical form.
+    ///
+    /// # Errors
+    /// [`EventError`] naming the member and the rule that it breaks.
+    pub fn new(event: &RuntimeEvent) -> Result<Self, EventError> {
+        event.validate()?;
+        let mut text = event.canonical_refs().unwrap_or_default();
+        let refs_len = text.len();
+        text.push_str(&event.canonical_body());
+        let fields = Fields::scan(&text, refs_len);
+        Ok(Self {
+            id: event.id.clone(),
+            ts: event.ts.as_str().into(),
+            spine: Spine {
+                invocation_id: event.invocation_id.clone(),
+                run_id: event.run_id.clone(),
+                turn_id: event.turn_id.clone(),
+            },
+            partial: event.partial,
+            role: event.role,
+            author: event.author,
+            branch: event.branch.as_deref().map(Into::into),
+            origin: event.origin.as_ref().map(|origin| origin.as_str().into()),
+            model_visibility: event.model_visibility.as_ref().map(|v| v.as_str().into()),
+            status: event.status,
+            text: text.into_boxed_str(),
+            refs_len,
+            fields,
+        })
+    }
+
+    /// The event as readers see it.
+    pub fn view(&self) -> EventView<'_> {
+        EventView {
+            id: self.id.as_str(),
+            ts: &self.ts,
+            partial: self.partial,
+            role: self.role,
+            author: self.author,
+            branch: self.branch.as_deref(),
+            origin: self.origin.as_deref(),
+            model_visibility: self.model_visibility.as_deref(),
+            status: self.status,
+            text: &self.text,
+            refs_len: self.refs_len,
+            fields: Cow::Borrowed(&self.fields),
+        }
+    }
+
+    /// The canonical envelope.
+    pub fn envelope(&self) -> String {
+        envelope(&self.view(), &self.spine)
+    }
+
+    /// The canonical body.
+    pub fn body(&self) -> &str {
+        self.text.get(self.refs_len..).unwrap_or_default()
+    }
+
+    /// The whole event as one JSON object with sorted members.
+    pub fn to_json(&self, session: &SessionId) -> String {
+        event_json(&self.view(), &self.spine, session)
+    }
+}
+
+/// The canonical envelope of an event: a JSON object with sorted members.
+pub fn envelope(view: &EventView<'_>, spine: &Spine) -> String {
+    let mut members = Vec::with_capacity(11);
+    envelope_members(view, spine, &mut members);
+    members.sort_unstable_by_key(|(name, _)| *name);
+    object(&members)
+}
+
+/// The whole event as one JSON object with sorted members, under the session
+/// that it is read through.
+pub fn event_json(view: &EventView<'_>, spine: &Spine, session: &SessionId) -> String {
+    let mut members = Vec::with_capacity(20);
+    envelope_members(view, spine, &mut members);
+    members.push(("id", string(view.id)));
+    members.push(("sessionId", string(session.as_str())));
+    members.push(("ts", Cow::Borrowed(view.ts)));
+    let body = Object::of(view.body()).unwrap_or_default();
+    for (name, raw) in body.iter() {
+        members.push((name, Cow::Borrowed(raw)));
+    }
+    members.sort_unstable_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
+    object(&members)
+}
+
+fn envelope_members<'a>(
+    view: &EventView<'a>,
+    spine: &'a Spine,
+    members: &mut Vec<(&'a str, Cow<'a, str>)>,
+) {
+    members.push(("author", string(view.author.as_str())));
+    members.push(("invocationId", string(spine.invocation_id.as_str())));
+    members.push((
+        "partial",
+        Cow::Borrowed(if view.partial { "true" } else { "false" }),
+    ));
+    members.push(("role", string(view.role.as_str())));
+    members.push(("runId", string(spine.run_id.as_str())));
+    members.push(("turnId", string(spine.turn_id.as_str())));
+    for (name, value) in [
+        ("branch", view.branch),
+        ("modelVisibility", view.model_visibility),
+        ("origin", view.origin),
+        ("status", view.status.map(|status| status.as_str())),
+    ] {
+        if let Some(value) = value {
+            members.push((name, string(value)));
+        }
+    }
+    if let Some(refs) = view.refs() {
+        members.push(("refs", Cow::Borrowed(refs)));
+    }
+}
+
+fn string<'a>(text: &str) -> Cow<'a, str> {
+    let mut out = String::with_capacity(text.len() + 2);
+    json::quote(text, &mut out);
+    Cow::Owned(out)
+}
+
+fn object(members: &[(&str, Cow<'_, str>)]) -> String {
+    let size: usize = members
+        .iter()
+        .map(|(name, value)| name.len() + value.len() + 4)
+        .sum();
+    let mut out = String::with_capacity(size + 2);
+    out.push('{');
+    for (i, (name, value)) in members.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        json::quote(name, &mut out);
+        out.push(':');
+        out.push_str(value);
+    }
+    out.push('}');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canonical_text_sorts_four_objects_and_keeps_the_rest() {
+        let text = r#" { "ts": 1.50, "id":"e\u0031", "role":"user", "author":"user", "zeta": {"b": 1, "a": 1e3},
+            "partial":false, "turnId":"t", "runId":"r", "invocationId":"i", "sessionId":"s",
+            "alpha": "\u00e9\/", "refs": {"toolCallId":"c","artifactId":"a\/b"}, "status":"streaming",
+            "actions": {"stateDelta": {"z":"\/", "a":"\u0041"}, "endInvocation": false},
+            "content": {"text":"h\u00e9\/\u0001", "kind":"text", "future": [1, "\/"]} }"#;
+        let event = CanonicalEvent::new(&RuntimeEvent::from_json(text).unwrap()).unwrap();
+        assert_eq!(
+            event.envelope(),
+            r#"{"author":"user","invocationId":"i","partial":false,"refs":{"artifactId":"a/b","toolCallId":"c"},"role":"user","runId":"r","status":"streaming","turnId":"t"}"#
+        );
+        assert_eq!(
+            event.body(),
+            r#"{"actions":{"endInvocation":false,"stateDelta":{"z":"\/","a":"\u0041"}},"alpha":"é/","content":{"future":[1,"\/"],"kind":"text","text":"hé/\u0001"},"zeta":{"b":1,"a":1e3}}"#
+        );
+        assert_eq!((event.id.as_str(), &*event.ts), ("e1", "1.50"));
+        let session = SessionId::new("other").unwrap();
+        let json = event.to_json(&session);
+        let again = RuntimeEvent::from_json(&json).unwrap();
+        assert_eq!(again.session_id, session);
+        let again = CanonicalEvent::new(&again).unwrap();
+        assert_eq!(again, event);
+    }
+
+    #[test]
+    fn malformed_members_are_refused_by_name() {
+        let with = |extra: &str| {
+            let text = alloc::format!(
+                r#"{{"id":"e","ts":1,"role":"user","author":"user","partial":false,"turnId":"t","runId":"r","invocationId":"i","sessionId":"s"{extra}}}"#
+            );
+            RuntimeEvent::from_json(&text).map_err(|error| alloc::format!("{error}"))
+        };
+        assert!(with("").is_ok());
+        for (extra, field) in [
+            (r#","branch":null"#, "branch"),
+            (r#","status":"paused""#, "status"),
+            (r#","content":{"kind":"text"}"#, "content.text"),
+            (r#","content":{"text":"x"}"#, "content.kind"),
+            (
+                r#","content":{"kind":"text","text":"x","steering":false}"#,
+                "content.steering",
+            ),
+            (
+                r#","content":{"kind":"function_call","id":"","name":"n","args":1}"#,
+                "content.id",
+            ),
+            (
+                r#","content":{"kind":"function_call","id":"c","name":"n"}"#,
+                "content.args",
+            ),
+            (r#","actions":[]"#, "actions"),
+            (
+                r#","actions":{"tokenUsage":{"input":1}}"#,
+                "actions.tokenUsage.output",
+            ),
+            (
+                r#","actions":{"permissionDecision":{"requestId":"p","decision":"maybe"}}"#,
+                "actions.permissionDecision.decision",
+            ),
+            (r#","refs":{"toolCallId":7}"#, "refs.toolCallId"),
+            (r#","refs":{"contentIndex":-1}"#, "refs.contentIndex"),
+        ] {
+            let error = with(extra).unwrap_err();
+            assert!(error.starts_with(field), "{extra}: {error}");
+        }
+        assert!(with(r#","content":{"kind":"from_the_future","n":1}"#).is_ok());
+    }
+}

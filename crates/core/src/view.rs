@@ -1,0 +1,528 @@
+//! An event as a reader needs it: borrowed, with every interesting member
+//! already located.
+//!
+//! When an event is accepted its text is scanned once and the places of the
+//! members that items and rows are made of are noted ([`Fields`]). Whoever
+//! reads the event later cuts slices out of the text and parses nothing.
+
+use crate::event::{Author, Role, Status};
+use crate::json;
+use crate::object;
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+macro_rules! fields {
+    ($( $(#[$doc:meta])* $name:ident = $number:literal, )*) => {
+        /// A member that rows and items are made of. The numbers stand in
+        /// stored rows: they are never changed or reused.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum Field { $( $(#[$doc])* $name = $number, )* }
+
+        impl Field {
+            /// All fields.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+            /// The field of a stored number.
+            pub fn from_number(number: u8) -> Option<Self> {
+                match number { $( $number => Some(Self::$name), )* _ => None }
+            }
+        }
+    };
+}
+
+fields! {
+    /// `refs.storedMessageId`
+    StoredMessageId = 1,
+    /// `refs.toolCallId`
+    ToolCallId = 2,
+    /// `refs.providerEventId`
+    ProviderEventId = 3,
+    /// `refs.operationId`
+    OperationId = 4,
+    /// `refs.parentToolCallId`
+    ParentToolCallId = 5,
+    /// `refs.parentOperationId`
+    ParentOperationId = 6,
+    /// `refs.stepId`
+    StepId = 7,
+    /// `refs.scopeRunId`
+    ScopeRunId = 8,
+    /// `refs.scopeTurnId`
+    ScopeTurnId = 9,
+    /// `refs.contentIndex`
+    ContentIndex = 10,
+    /// `refs.revises`
+    Revises = 11,
+    /// `refs.providerRequestTraceId`
+    ProviderRequestTraceId = 12,
+    /// `content.kind`
+    Kind = 20,
+    /// `content.text`
+    Text = 21,
+    /// `content.displayText`
+    DisplayText = 22,
+    /// `content.attachments`
+    Attachments = 23,
+    /// `content.quotes`
+    Quotes = 24,
+    /// `content.inlineReferences`
+    InlineReferences = 25,
+    /// `content.origin`
+    TurnOrigin = 26,
+    /// `content.origin.kind`
+    TurnOriginKind = 27,
+    /// `content.steering`
+    Steering = 28,
+    /// `content.providerOptions`
+    ProviderOptions = 29,
+    /// `content.modelId`
+    ModelId = 30,
+    /// `content.signature`
+    Signature = 31,
+    /// `content.summary`
+    Summary = 32,
+    /// `content.id`
+    CallId = 33,
+    /// `content.name`
+    Name = 34,
+    /// `content.args`
+    Args = 35,
+    /// `content.providerExecuted`
+    ProviderExecuted = 36,
+    /// `content.result`
+    Result = 37,
+    /// `content.result.kind`
+    ResultKind = 38,
+    /// `content.isError`
+    IsError = 39,
+    /// `content.providerOutput`
+    ProviderOutput = 40,
+    /// `content.message`
+    Message = 41,
+    /// `content.code`
+    Code = 42,
+    /// `content.reason`
+    Reason = 43,
+    /// `content.details`
+    Details = 44,
+    /// `content.throughOrdinal`
+    ThroughOrdinal = 45,
+    /// `content.tokensBefore`
+    TokensBefore = 46,
+    /// `content.tokensAfter`
+    TokensAfter = 47,
+    /// `content.trigger`
+    Trigger = 48,
+    /// `content.namespace`
+    Namespace = 49,
+    /// `content.version`
+    Version = 50,
+    /// `content.criticality`
+    Criticality = 51,
+    /// `content.payload`
+    Payload = 52,
+    /// `content.route.modelId`
+    RouteModelId = 53,
+    /// `content.lineage.parentRunId`
+    ParentRunId = 54,
+    /// `content.lineage.agentId`
+    LineageAgentId = 55,
+    /// `content.lineage.parentTurnId`
+    ParentTurnId = 56,
+    /// `content.lineage.retriedFromTurnId`
+    RetriedFromTurnId = 57,
+    /// `content.lineage.regeneratedFromTurnId`
+    RegeneratedFromTurnId = 58,
+    /// `content.lineage.branchOfTurnId`
+    BranchOfTurnId = 59,
+    /// `content.lineage.parentSessionId`
+    ParentSessionId = 60,
+    /// `content.source.kind`
+    SourceKind = 61,
+    /// `content.root.kind`
+    RootKind = 62,
+    /// `actions.endInvocation`
+    EndInvocation = 80,
+    /// `actions.stateDelta.activityKind`
+    ActivityKind = 81,
+    /// `actions.stateDelta.displayName`
+    DisplayName = 82,
+    /// `actions.stateDelta.intent`
+    Intent = 83,
+    /// `actions.stateDelta.durationMs`
+    DurationMs = 84,
+    /// `actions.stateDelta.failureClass`
+    FailureClass = 85,
+    /// `actions.stateDelta.errorClass`
+    ErrorClass = 86,
+    /// `actions.stateDelta.abortSource`
+    AbortSource = 87,
+    /// `actions.stateDelta.reason`
+    DeltaReason = 88,
+    /// `actions.stateDelta.code`
+    DeltaCode = 89,
+    /// `actions.stateDelta.source`
+    DeltaSource = 90,
+    /// `actions.stateDelta.closer`: the event closes a call for want of a
+    /// real result.
+    Closer = 91,
+    /// `actions.permissionRequest.requestId`
+    RequestId = 100,
+    /// `actions.permissionRequest.toolUseId`
+    RequestToolUseId = 101,
+    /// `actions.permissionRequest.toolName`
+    RequestToolName = 102,
+    /// `actions.permissionRequest.hint`
+    RequestHint = 103,
+    /// `actions.permissionDecision.requestId`
+    DecisionRequestId = 110,
+    /// `actions.permissionDecision.decision`
+    Decision = 111,
+    /// `actions.permissionDecision.rememberForTurn`
+    RememberForTurn = 112,
+    /// `actions.permissionDecision.reviewer`
+    Reviewer = 113,
+    /// `actions.permissionDecision.rationale`
+    Rationale = 114,
+    /// `actions.permissionDecision.riskLevel`
+    RiskLevel = 115,
+    /// `actions.permissionDecision.toolName`
+    DecisionToolName = 116,
+    /// `actions.tokenUsage`
+    Usage = 120,
+    /// `actions.tokenUsage.input`
+    UsageInput = 121,
+    /// `actions.tokenUsage.output`
+    UsageOutput = 122,
+    /// `actions.tokenUsage.cacheHitInput`
+    UsageCacheHitInput = 123,
+    /// `actions.tokenUsage.cacheMissInput`
+    UsageCacheMissInput = 124,
+    /// `actions.tokenUsage.cacheWriteInput`
+    UsageCacheWriteInput = 125,
+    /// `actions.tokenUsage.cacheMissInputSource`
+    UsageCacheMissInputSource = 126,
+    /// `actions.tokenUsage.reasoning`
+    UsageReasoning = 127,
+    /// `actions.tokenUsage.total`
+    UsageTotal = 128,
+    /// `actions.tokenUsage.rawFinishReason`
+    UsageRawFinishReason = 129,
+    /// `actions.tokenUsage.runtimeSteps`
+    UsageRuntimeSteps = 130,
+    /// `actions.tokenUsage.cacheRead`
+    UsageCacheRead = 131,
+    /// `actions.tokenUsage.cacheCreation`
+    UsageCacheCreation = 132,
+    /// `actions.tokenUsage.costUsd`
+    UsageCostUsd = 133,
+    /// `actions.tokenUsage.systemPromptHash`
+    UsageSystemPromptHash = 134,
+    /// `actions.tokenUsage.contextRemaining`
+    UsageContextRemaining = 135,
+    /// `actions.tokenUsage.prefixHash`
+    UsagePrefixHash = 136,
+    /// `actions.tokenUsage.prefixChangeReason`
+    UsagePrefixChangeReason = 137,
+    /// `actions.tokenUsage.requestShapeHash`
+    UsageRequestShapeHash = 138,
+    /// `actions.tokenUsage.requestShapeChangeReason`
+    UsageRequestShapeChangeReason = 139,
+    /// `actions.tokenUsage.promptSegments`
+    UsagePromptSegments = 140,
+    /// `actions.tokenUsage.contextBudget`
+    UsageContextBudget = 141,
+}
+
+/// Members of the usage object in the order of the row, with their names.
+pub const USAGE: &[(Field, &str)] = &[
+    (Field::UsageInput, "input"),
+    (Field::UsageOutput, "output"),
+    (Field::UsageCacheHitInput, "cacheHitInput"),
+    (Field::UsageCacheMissInput, "cacheMissInput"),
+    (Field::UsageCacheWriteInput, "cacheWriteInput"),
+    (Field::UsageCacheMissInputSource, "cacheMissInputSource"),
+    (Field::UsageReasoning, "reasoning"),
+    (Field::UsageTotal, "total"),
+    (Field::UsageRawFinishReason, "rawFinishReason"),
+    (Field::UsageRuntimeSteps, "runtimeSteps"),
+    (Field::UsageCacheRead, "cacheRead"),
+    (Field::UsageCacheCreation, "cacheCreation"),
+    (Field::UsageCostUsd, "costUsd"),
+    (Field::UsageSystemPromptHash, "systemPromptHash"),
+    (Field::UsageContextRemaining, "contextRemaining"),
+    (Field::UsagePrefixHash, "prefixHash"),
+    (Field::UsagePrefixChangeReason, "prefixChangeReason"),
+    (Field::UsageRequestShapeHash, "requestShapeHash"),
+    (
+        Field::UsageRequestShapeChangeReason,
+        "requestShapeChangeReason",
+    ),
+    (Field::UsagePromptSegments, "promptSegments"),
+    (Field::UsageContextBudget, "contextBudget"),
+];
+
+/// Where the fields stand in an event's text: sorted by field.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fields(Vec<(Field, u32, u32)>);
+
+impl Fields {
+    /// Takes the places apart from their text; `None` if they are out of
+    /// order.
+    pub fn from_places(places: Vec<(Field, u32, u32)>) -> Option<Self> {
+        places
+            .is_sorted_by(|a, b| a.0 < b.0)
+            .then_some(Self(places))
+    }
+
+    /// All places: field, byte offset, byte length.
+    pub fn places(&self) -> &[(Field, u32, u32)] {
+        &self.0
+    }
+
+    /// Scans canonical refs and body, which stand in `text` one behind the
+    /// other.
+    pub(crate) fn scan(text: &str, refs_len: usize) -> Self {
+        let mut scan = Scan {
+            base: text.as_ptr() as usize,
+            places: Vec::new(),
+        };
+        let (refs, body) = text.split_at_checked(refs_len).unwrap_or(("", text));
+        scan.object(json::Object::of(refs), REFS);
+        if let Some(body) = json::Object::of(body) {
+            if let Some(content) = body.object("content") {
+                scan.members(&content, CONTENT);
+                scan.object(content.object("origin"), &[("kind", Field::TurnOriginKind)]);
+                scan.object(content.object("result"), &[("kind", Field::ResultKind)]);
+                if content.get("route").is_some() {
+                    scan.object(content.object("route"), &[("modelId", Field::RouteModelId)]);
+                    scan.object(content.object("lineage"), LINEAGE);
+                    scan.object(content.object("source"), &[("kind", Field::SourceKind)]);
+                    scan.object(content.object("root"), &[("kind", Field::RootKind)]);
+                }
+            }
+            if let Some(actions) = body.object("actions") {
+                scan.members(&actions, ACTIONS);
+                scan.object(actions.object("stateDelta"), STATE_DELTA);
+                scan.object(actions.object("permissionRequest"), REQUEST);
+                scan.object(actions.object("permissionDecision"), DECISION);
+                if let Some(usage) = actions.object("tokenUsage") {
+                    for (field, name) in USAGE {
+                        scan.place(*field, usage.get(name));
+                    }
+                }
+            }
+        }
+        scan.places.sort_unstable();
+        Self(scan.places)
+    }
+}
+
+const REFS: &[(&str, Field)] = &[
+    ("storedMessageId", Field::StoredMessageId),
+    ("toolCallId", Field::ToolCallId),
+    ("providerEventId", Field::ProviderEventId),
+    ("operationId", Field::OperationId),
+    ("parentToolCallId", Field::ParentToolCallId),
+    ("parentOperationId", Field::ParentOperationId),
+    ("stepId", Field::StepId),
+    ("scopeRunId", Field::ScopeRunId),
+    ("scopeTurnId", Field::ScopeTurnId),
+    ("contentIndex", Field::ContentIndex),
+    ("revises", Field::Revises),
+    ("providerRequestTraceId", Field::ProviderRequestTraceId),
+];
+const CONTENT: &[(&str, Field)] = &[
+    ("kind", Field::Kind),
+    ("text", Field::Text),
+    ("displayText", Field::DisplayText),
+    ("attachments", Field::Attachments),
+    ("quotes", Field::Quotes),
+    ("inlineReferences", Field::InlineReferences),
+    ("origin", Field::TurnOrigin),
+    ("steering", Field::Steering),
+    ("providerOptions", Field::ProviderOptions),
+    ("modelId", Field::ModelId),
+    ("signature", Field::Signature),
+    ("summary", Field::Summary),
+    ("id", Field::CallId),
+    ("name", Field::Name),
+    ("args", Field::Args),
+    ("providerExecuted", Field::ProviderExecuted),
+    ("result", Field::Result),
+    ("isError", Field::IsError),
+    ("providerOutput", Field::ProviderOutput),
+    ("message", Field::Message),
+    ("code", Field::Code),
+    ("reason", Field::Reason),
+    ("details", Field::Details),
+    ("throughOrdinal", Field::ThroughOrdinal),
+    ("tokensBefore", Field::TokensBefore),
+    ("tokensAfter", Field::TokensAfter),
+    ("trigger", Field::Trigger),
+    ("namespace", Field::Namespace),
+    ("version", Field::Version),
+    ("criticality", Field::Criticality),
+    ("payload", Field::Payload),
+];
+const LINEAGE: &[(&str, Field)] = &[
+    ("parentRunId", Field::ParentRunId),
+    ("agentId", Field::LineageAgentId),
+    ("parentTurnId", Field::ParentTurnId),
+    ("retriedFromTurnId", Field::RetriedFromTurnId),
+    ("regeneratedFromTurnId", Field::RegeneratedFromTurnId),
+    ("branchOfTurnId", Field::BranchOfTurnId),
+    ("parentSessionId", Field::ParentSessionId),
+];
+const ACTIONS: &[(&str, Field)] = &[
+    ("endInvocation", Field::EndInvocation),
+    ("tokenUsage", Field::Usage),
+];
+const STATE_DELTA: &[(&str, Field)] = &[
+    ("activityKind", Field::ActivityKind),
+    ("displayName", Field::DisplayName),
+    ("intent", Field::Intent),
+    ("durationMs", Field::DurationMs),
+    ("failureClass", Field::FailureClass),
+    ("errorClass", Field::ErrorClass),
+    ("abortSource", Field::AbortSource),
+    ("reason", Field::DeltaReason),
+    ("code", Field::DeltaCode),
+    ("source", Field::DeltaSource),
+    ("closer", Field::Closer),
+];
+const REQUEST: &[(&str, Field)] = &[
+    ("requestId", Field::RequestId),
+    ("toolUseId", Field::RequestToolUseId),
+    ("toolName", Field::RequestToolName),
+    ("hint", Field::RequestHint),
+];
+const DECISION: &[(&str, Field)] = &[
+    ("requestId", Field::DecisionRequestId),
+    ("decision", Field::Decision),
+    ("rememberForTurn", Field::RememberForTurn),
+    ("reviewer", Field::Reviewer),
+    ("rationale", Field::Rationale),
+    ("riskLevel", Field::RiskLevel),
+    ("toolName", Field::DecisionToolName),
+];
+
+struct Scan {
+    base: usize,
+    places: Vec<(Field, u32, u32)>,
+}
+
+impl Scan {
+    fn object(&mut self, object: Option<json::Object<'_>>, names: &[(&str, Field)]) {
+        if let Some(object) = object {
+            self.members(&object, names);
+        }
+    }
+
+    fn members(&mut self, object: &json::Object<'_>, names: &[(&str, Field)]) {
+        for (name, raw) in object.iter() {
+            if let Some((_, field)) = names.iter().find(|(known, _)| *known == name) {
+                self.place(*field, Some(raw));
+            }
+        }
+    }
+
+    fn place(&mut self, field: Field, raw: Option<&str>) {
+        let Some(raw) = raw else { return };
+        // The slice was cut out of the text whose address is `base`. A text
+        // beyond 4 GiB cannot be located and reads as if the member were
+        // absent; the limits on an event are far below.
+        let offset = u32::try_from(raw.as_ptr() as usize - self.base);
+        if let (Ok(offset), Ok(length)) = (offset, u32::try_from(raw.len())) {
+            self.places.push((field, offset, length));
+        }
+    }
+}
+
+/// An event as readers see it, borrowed from wherever it is kept.
+#[derive(Debug, Clone)]
+pub struct EventView<'a> {
+    /// The identity of the event.
+    pub id: &'a str,
+    /// Milliseconds since 1970, as written.
+    pub ts: &'a str,
+    /// Whether a final event supersedes it.
+    pub partial: bool,
+    /// The lane of the model's history.
+    pub role: Role,
+    /// Who produced it.
+    pub author: Author,
+    /// A lane in a tree of agents.
+    pub branch: Option<&'a str>,
+    /// The execution surface.
+    pub origin: Option<&'a str>,
+    /// Whether a provider may see it again.
+    pub model_visibility: Option<&'a str>,
+    /// A statement about the life of the run.
+    pub status: Option<Status>,
+    /// Canonical refs (empty where the event has none) and body, one behind
+    /// the other.
+    pub text: &'a str,
+    /// The length of the refs.
+    pub refs_len: usize,
+    /// Where the fields stand in `text`.
+    pub fields: Cow<'a, Fields>,
+}
+
+impl<'a> EventView<'a> {
+    /// A field as raw JSON.
+    pub fn raw(&self, field: Field) -> Option<&'a str> {
+        let places = self.fields.places();
+        let at = places
+            .binary_search_by_key(&field, |(name, ..)| *name)
+            .ok()?;
+        let (_, offset, length) = *places.get(at)?;
+        self.text
+            .get(offset as usize..offset as usize + length as usize)
+    }
+
+    /// A field that is a string, unescaped.
+    pub fn text(&self, field: Field) -> Option<Cow<'a, str>> {
+        self.raw(field).and_then(json::unquote)
+    }
+
+    /// The first of several fields that is a non-empty string, as raw JSON.
+    pub fn first_string(&self, fields: &[Field]) -> Option<&'a str> {
+        fields
+            .iter()
+            .filter_map(|field| self.raw(*field))
+            .find(|raw| raw.starts_with('"') && *raw != "\"\"")
+    }
+
+    /// A field that is a number, rounded toward zero; 0 where it is missing.
+    pub fn whole(&self, field: Field) -> u64 {
+        self.raw(field).map_or(0, object::whole)
+    }
+
+    /// Whether a field is `true`.
+    pub fn is_true(&self, field: Field) -> bool {
+        self.raw(field) == Some("true")
+    }
+
+    /// The kind of the content; empty where there is none.
+    pub fn kind(&self) -> Cow<'a, str> {
+        self.text(Field::Kind).unwrap_or_default()
+    }
+
+    /// The canonical refs, where the event has any.
+    pub fn refs(&self) -> Option<&'a str> {
+        self.text
+            .get(..self.refs_len)
+            .filter(|refs| !refs.is_empty())
+    }
+
+    /// The canonical body.
+    pub fn body(&self) -> &'a str {
+        self.text.get(self.refs_len..).unwrap_or_default()
+    }
+
+    /// Whether the event ends its run.
+    pub fn is_terminal(&self) -> bool {
+        self.status.is_some_and(Status::is_terminal) || self.is_true(Field::EndInvocation)
+    }
+}
