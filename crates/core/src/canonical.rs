@@ -95,7 +95,7 @@ impl CanonicalEvent {
     pub fn view(&self) -> EventView<'_> {
         EventView {
             id: self.id.as_str(),
-            ts: &self.ts,
+            ts: Cow::Borrowed(&self.ts),
             partial: self.partial,
             role: self.role,
             author: self.author,
@@ -140,7 +140,7 @@ pub fn event_json(view: &EventView<'_>, spine: &Spine, session: &SessionId) -> S
     envelope_members(view, spine, &mut members);
     members.push(("id", string(view.id)));
     members.push(("sessionId", string(session.as_str())));
-    members.push(("ts", Cow::Borrowed(view.ts)));
+    members.push(("ts", view.ts.clone()));
     let body = Object::of(view.body()).unwrap_or_default();
     for (name, raw) in body.iter() {
         members.push((name, Cow::Borrowed(raw)));

@@ -382,6 +382,7 @@ fn require(
 
 object! {
     /// What an event does or asks for.
+    #[derive(Default)]
     pub struct Actions {
         /// Anything else the writer wants to say: an object.
         state_delta: Option<Json> = "stateDelta",
@@ -415,30 +416,6 @@ object! {
         continuation_start: Option<Json> = "continuationStart",
         /// A fact about the workspace.
         workspace_fact: Option<Json> = "workspaceFact",
-    }
-}
-
-impl Default for Actions {
-    fn default() -> Self {
-        Self {
-            state_delta: None,
-            artifact_delta: None,
-            permission_request: None,
-            permission_decision: None,
-            permission_answer_accepted: None,
-            permission_closure_accepted: None,
-            user_question_request: None,
-            user_question_answer_accepted: None,
-            transfer_to_agent: None,
-            end_invocation: None,
-            token_usage: None,
-            tool_dispatch: None,
-            tool_recovery: None,
-            runtime_protocol: None,
-            continuation_start: None,
-            workspace_fact: None,
-            unknown: Members::default(),
-        }
     }
 }
 
@@ -499,6 +476,7 @@ impl Actions {
 
 object! {
     /// Links to other identities.
+    #[derive(Default)]
     pub struct Refs {
         /// The row of an older ledger that the event stands for.
         stored_message_id: Option<ForeignId> = "storedMessageId",
@@ -538,33 +516,6 @@ object! {
         content_index: Option<u64> = "contentIndex",
         /// The event whose contribution this one replaces.
         revises: Option<EventId> = "revises",
-    }
-}
-
-impl Default for Refs {
-    fn default() -> Self {
-        Self {
-            stored_message_id: None,
-            trace_event_id: None,
-            tool_call_id: None,
-            provider_event_id: None,
-            source_message_digest: None,
-            provider_request_trace_id: None,
-            artifact_id: None,
-            operation_id: None,
-            parent_tool_call_id: None,
-            parent_operation_id: None,
-            step_id: None,
-            source_invocation_id: None,
-            source_run_id: None,
-            source_turn_id: None,
-            source_runtime_event_high_water: None,
-            scope_run_id: None,
-            scope_turn_id: None,
-            content_index: None,
-            revises: None,
-            unknown: Members::default(),
-        }
     }
 }
 

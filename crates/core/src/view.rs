@@ -280,9 +280,9 @@ impl Fields {
         &self.0
     }
 
-    /// Scans canonical refs and body, which stand in `text` one behind the
-    /// other.
-    pub(crate) fn scan(text: &str, refs_len: usize) -> Self {
+    /// Finds the fields in canonical refs and body, which stand in `text` one
+    /// behind the other.
+    pub fn scan(text: &str, refs_len: usize) -> Self {
         let mut scan = Scan {
             base: text.as_ptr() as usize,
             places: Vec::new(),
@@ -445,7 +445,7 @@ pub struct EventView<'a> {
     /// The identity of the event.
     pub id: &'a str,
     /// Milliseconds since 1970, as written.
-    pub ts: &'a str,
+    pub ts: Cow<'a, str>,
     /// Whether a final event supersedes it.
     pub partial: bool,
     /// The lane of the model's history.

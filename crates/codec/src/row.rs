@@ -1,0 +1,338 @@
+//! The stored forms of rows.
+
+use crate::CodecError;
+use crate::bytes::{Reader, Writer};
+use folio_core::assign::{OpenRequest, OpenRun, Tail, WaitingMark};
+use folio_core::item::{Lane, Need, Part};
+use folio_core::reduce::RunFacts;
+use folio_core::{Author, CanonicalEvent, EventView, Field, Fields, Role, Status, TurnId};
+use std::borrow::Cow;
+
+/// A packed envelope, canonical text, and a table of where fields stand.
+pub const FORM_SLICED: u8 = 1;
+/// The same without the table: the text is scanned when it is read. Kept for
+/// events whose table would not come back exactly.
+pub const FORM_SCANNED: u8 = 2;
+/// An index row of a chunk that is an event row of its own.
+pub const SEG_FORM_WHOLE: u8 = 1;
+
+/// Packs an event; answers the form and the bytes.
+pub fn encode_event(event: &CanonicalEvent) -> (u8, Vec<u8>) {
+    let sliced = encode_as(FORM_SLICED, event);
+    match decode_event(FORM_SLICED, &sliced) {
+        Ok(view) if same(&view, event) => (FORM_SLICED, sliced),
+        _ => (FORM_SCANNED, encode_as(FORM_SCANNED, event)),
+    }
+}
+
+fn same(view: &EventView<'_>, event: &CanonicalEvent) -> bool {
+    let theirs = event.view();
+    *view.fields == event.fields
+        && (view.id, &view.ts, view.text) == (theirs.id, &theirs.ts, theirs.text)
+        && (view.partial, view.role, view.author) == (theirs.partial, theirs.role, theirs.author)
+        && (view.branch, view.origin, view.model_visibility)
+            == (theirs.branch, theirs.origin, theirs.model_visibility)
+        && (view.status, view.refs_len) == (theirs.status, theirs.refs_len)
+}
+
+const PARTIAL: u8 = 1;
+const BRANCH: u8 = 2;
+const ORIGIN: u8 = 4;
+const VISIBILITY: u8 = 8;
+const STATUS: u8 = 16;
+const WHOLE_TS: u8 = 32;
+
+fn number_of<T: PartialEq>(all: &[T], value: &T) -> u8 {
+    all.iter()
+        .position(|v| v == value)
+        .and_then(|at| u8::try_from(at).ok())
+        .unwrap_or(u8::MAX)
+}
+
+fn encode_as(form: u8, event: &CanonicalEvent) -> Vec<u8> {
+    let mut out = Writer(Vec::with_capacity(event.text.len() + 64));
+    let whole = event
+        .ts
+        .parse::<u64>()
+        .ok()
+        .filter(|ts| ts.to_string() == *event.ts);
+    let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+    out.byte(
+        flag(event.partial, PARTIAL)
+            | flag(event.branch.is_some(), BRANCH)
+            | flag(event.origin.is_some(), ORIGIN)
+            | flag(event.model_visibility.is_some(), VISIBILITY)
+            | flag(event.status.is_some(), STATUS)
+            | flag(whole.is_some(), WHOLE_TS),
+    );
+    out.byte(number_of(Role::ALL, &event.role) << 4 | number_of(Author::ALL, &event.author));
+    if let Some(status) = &event.status {
+        out.byte(number_of(Status::ALL, status));
+    }
+    out.bytes(event.id.as_str().as_bytes());
+    match whole {
+        Some(ts) => out.varint(ts),
+        None => out.bytes(event.ts.as_bytes()),
+    }
+    for text in [&event.branch, &event.origin, &event.model_visibility]
+        .into_iter()
+        .flatten()
+    {
+        out.bytes(text.as_bytes());
+    }
+    if form == FORM_SLICED {
+        let places = event.fields.places();
+        out.varint(places.len() as u64);
+        for (field, offset, length) in places {
+            out.byte(*field as u8);
+            out.varint(u64::from(*offset));
+            out.varint(u64::from(*length));
+        }
+    }
+    out.varint(event.refs_len as u64);
+    out.bytes(event.text.as_bytes());
+    out.0
+}
+
+/// Unpacks an event. Nothing of its text is parsed in the sliced form.
+///
+/// # Errors
+/// [`CodecError`] where the bytes are of no known form.
+pub fn decode_event(form: u8, bytes: &[u8]) -> Result<EventView<'_>, CodecError> {
+    read_event(form, &mut Reader::new(bytes)).ok_or(CodecError { what: "event" })
+}
+
+fn read_event<'a>(form: u8, reader: &mut Reader<'a>) -> Option<EventView<'a>> {
+    if form != FORM_SLICED && form != FORM_SCANNED {
+        return None;
+    }
+    let flags = reader.byte()?;
+    let has = |flag: u8| flags & flag != 0;
+    let roles = reader.byte()?;
+    let status = if has(STATUS) {
+        Some(*Status::ALL.get(usize::from(reader.byte()?))?)
+    } else {
+        None
+    };
+    let id = reader.text()?;
+    let ts = if has(WHOLE_TS) {
+        Cow::Owned(reader.varint()?.to_string())
+    } else {
+        Cow::Borrowed(reader.text()?)
+    };
+    let branch = if has(BRANCH) {
+        Some(reader.text()?)
+    } else {
+        None
+    };
+    let origin = if has(ORIGIN) {
+        Some(reader.text()?)
+    } else {
+        None
+    };
+    let model_visibility = if has(VISIBILITY) {
+        Some(reader.text()?)
+    } else {
+        None
+    };
+    let mut places = Vec::new();
+    if form == FORM_SLICED {
+        let count = usize::try_from(reader.varint()?)
+            .ok()
+            .filter(|n| *n <= Field::ALL.len())?;
+        places.reserve(count);
+        for _ in 0..count {
+            let field = Field::from_number(reader.byte()?)?;
+            places.push((field, reader.varint32()?, reader.varint32()?));
+        }
+    }
+    let refs_len = usize::try_from(reader.varint()?).ok()?;
+    let text = reader.text()?;
+    if !reader.is_empty() || !text.is_char_boundary(refs_len) {
+        return None;
+    }
+    let fields = if form == FORM_SLICED {
+        Fields::from_places(places)?
+    } else {
+        Fields::scan(text, refs_len)
+    };
+    Some(EventView {
+        id,
+        ts,
+        partial: has(PARTIAL),
+        role: *Role::ALL.get(usize::from(roles >> 4))?,
+        author: *Author::ALL.get(usize::from(roles & 15))?,
+        branch,
+        origin,
+        model_visibility,
+        status,
+        text,
+        refs_len,
+        fields: Cow::Owned(fields),
+    })
+}
+
+/// Packs the events that an item is made of.
+pub fn encode_need(need: &[Need]) -> Vec<u8> {
+    let mut out = Writer::default();
+    let mut last = 0;
+    for entry in need {
+        // Ascending, so the distance to the one before is small.
+        out.varint(entry.ordinal.wrapping_sub(last));
+        last = entry.ordinal;
+        out.byte((entry.part as u8) << 4 | entry.lane as u8);
+        out.varint(u64::from(entry.index));
+    }
+    out.0
+}
+
+/// Unpacks what [`encode_need`] packed.
+///
+/// # Errors
+/// [`CodecError`] where the bytes do not decode.
+pub fn decode_need(bytes: &[u8]) -> Result<Vec<Need>, CodecError> {
+    let mut reader = Reader::new(bytes);
+    let mut need = Vec::new();
+    let mut ordinal = 0_u64;
+    while !reader.is_empty() {
+        let entry = (|| {
+            ordinal = ordinal.wrapping_add(reader.varint()?);
+            let byte = reader.byte()?;
+            let (part, lane) = (Part::from_number(byte >> 4)?, Lane::from_number(byte & 15)?);
+            Some(Need {
+                ordinal,
+                lane,
+                index: reader.varint32()?,
+                part,
+            })
+        })();
+        need.push(entry.ok_or(CodecError { what: "item" })?);
+    }
+    Ok(need)
+}
+
+/// Packs what rows take from a run.
+pub fn encode_run_facts(facts: &RunFacts) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.bytes(facts.turn_id.as_bytes());
+    out.bytes(facts.model.as_deref().unwrap_or_default().as_bytes());
+    out.bytes(facts.lineage.as_bytes());
+    out.0
+}
+
+/// Unpacks what [`encode_run_facts`] packed.
+///
+/// # Errors
+/// [`CodecError`] where the bytes do not decode.
+pub fn decode_run_facts(bytes: &[u8]) -> Result<RunFacts, CodecError> {
+    let mut reader = Reader::new(bytes);
+    (|| {
+        let turn_id = reader.text()?.to_owned();
+        let model = Some(reader.text()?.to_owned()).filter(|model| !model.is_empty());
+        Some(RunFacts {
+            turn_id,
+            model,
+            lineage: reader.text()?.to_owned(),
+        })
+    })()
+    .ok_or(CodecError { what: "run" })
+}
+
+/// Packs the state that is kept beside a log's head.
+pub fn encode_tail(tail: &Tail) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.varint(tail.runs.len() as u64);
+    for run in &tail.runs {
+        out.varint(u64::from(run.run_no));
+        out.varint(run.next_seq);
+        out.bytes(run.turn_id.as_str().as_bytes());
+        out.byte(u8::from(run.inline) | u8::from(run.output) << 1);
+    }
+    out.varint(tail.marks.len() as u64);
+    for mark in &tail.marks {
+        out.bytes(mark.base.as_bytes());
+        out.varint(u64::from(mark.run_no));
+        out.byte(mark.lane as u8);
+        out.varint(u64::from(mark.index));
+        out.varint(mark.ordinal);
+    }
+    out.varint(tail.requests.len() as u64);
+    for request in &tail.requests {
+        out.bytes(request.request_id.as_bytes());
+        out.varint(u64::from(request.run_no));
+        out.varint(request.ordinal);
+        out.bytes(request.call.as_deref().unwrap_or_default().as_bytes());
+    }
+    out.0
+}
+
+/// Unpacks what [`encode_tail`] packed; no bytes are an empty tail.
+///
+/// # Errors
+/// [`CodecError`] where the bytes do not decode.
+pub fn decode_tail(bytes: &[u8]) -> Result<Tail, CodecError> {
+    if bytes.is_empty() {
+        return Ok(Tail::default());
+    }
+    let mut reader = Reader::new(bytes);
+    read_tail(&mut reader)
+        .filter(|_| reader.is_empty())
+        .ok_or(CodecError { what: "log" })
+}
+
+fn read_tail(reader: &mut Reader<'_>) -> Option<Tail> {
+    let mut tail = Tail::default();
+    for _ in 0..reader.varint()? {
+        let (run_no, next_seq) = (reader.varint32()?, reader.varint()?);
+        let turn_id = TurnId::new(reader.text()?).ok()?;
+        let flags = reader.byte()?;
+        let (inline, output) = (flags & 1 != 0, flags & 2 != 0);
+        tail.runs.push(OpenRun {
+            run_no,
+            next_seq,
+            turn_id,
+            inline,
+            output,
+        });
+    }
+    for _ in 0..reader.varint()? {
+        tail.marks.push(WaitingMark {
+            base: reader.text()?.into(),
+            run_no: reader.varint32()?,
+            lane: Lane::from_number(reader.byte()?)?,
+            index: reader.varint32()?,
+            ordinal: reader.varint()?,
+        });
+    }
+    for _ in 0..reader.varint()? {
+        tail.requests.push(OpenRequest {
+            request_id: reader.text()?.into(),
+            run_no: reader.varint32()?,
+            ordinal: reader.varint()?,
+            call: Some(reader.text()?)
+                .filter(|call| !call.is_empty())
+                .map(Into::into),
+        });
+    }
+    Some(tail)
+}
+
+/// The 64-bit hash under which ids and identities are looked up (XXH3). What
+/// is found is always compared in full.
+pub fn hash64(bytes: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(bytes)
+}
+
+/// The checksum of a stored row: XXH3-64 over its key and columns, numbers as
+/// little-endian u64, byte strings with their length before them.
+pub fn sum(numbers: &[u64], bytes: &[&[u8]]) -> u64 {
+    let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
+    for number in numbers {
+        hasher.update(&number.to_le_bytes());
+    }
+    for part in bytes {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.digest()
+}

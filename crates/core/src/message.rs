@@ -1,0 +1,278 @@
+//! `StoredMessage`: the row that clients render. A projection, never stored.
+
+use crate::json::Json;
+use crate::object::{Number, ShapeError, Writer};
+use alloc::string::String;
+
+macro_rules! rows {
+    ($( $(#[$doc:meta])* $name:ident = $kind:literal {
+        $( $(#[$fdoc:meta])* $field:ident: $ty:ty = $json:literal, )*
+    } )*) => {
+        $(
+            object! {
+                $(#[$doc])*
+                pub struct $name {
+                    /// The id that clients know the row by.
+                    id: String = "id",
+                    /// The turn; only session-level notes have none.
+                    turn_id: Option<String> = "turnId",
+                    /// Milliseconds since 1970; metadata, never order.
+                    ts: Number = "ts",
+                    $( $(#[$fdoc])* $field: $ty = $json, )*
+                }
+            }
+        )*
+
+        /// A row of the transcript, as clients see it.
+        ///
+        /// ```
+        /// use folio_core::StoredMessage;
+        ///
+        /// let row = StoredMessage::from_json(
+        ///     r#"{"type":"user","id":"u1","turnId":"t1","ts":1,"text":"hi"}"#,
+        /// )?;
+        /// assert!(matches!(&row, StoredMessage::User(user) if user.text == "hi"));
+        /// assert_eq!(row.row_type(), "user");
+        /// # Ok::<(), folio_core::EventError>(())
+        /// ```
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum StoredMessage {
+            $( $(#[$doc])* $name($name), )*
+        }
+
+        impl StoredMessage {
+            /// The value of the row's `type` member.
+            pub fn row_type(&self) -> &'static str {
+                match self { $( Self::$name(_) => $kind, )* }
+            }
+
+            /// The id that clients know the row by.
+            pub fn id(&self) -> &str {
+                match self { $( Self::$name(row) => &row.id, )* }
+            }
+
+            /// Reads a row.
+            ///
+            /// # Errors
+            /// [`EventError`](crate::EventError) naming the member that is not
+            /// as it must be, `type` for a kind of row that does not exist.
+            pub fn from_json(text: &str) -> Result<Self, crate::EventError> {
+                let json = Json::parse(text)?;
+                let object = json.as_object().ok_or_else(|| ShapeError::new("", "an object"))?;
+                let kind = object.text("type");
+                match kind.as_deref() {
+                    $( Some($kind) => {
+                        let mut row = $name::from_object(&object)?;
+                        row.unknown.0.retain(|(name, _)| &**name != "type");
+                        Ok(Self::$name(row))
+                    } )*
+                    _ => Err(ShapeError::new("type", "a known type of row").into()),
+                }
+            }
+
+            /// The row as JSON, members in the order of the wire.
+            pub fn to_json(&self) -> String {
+                let mut writer = Writer::default();
+                writer.raw("type", Json::string(self.row_type()).as_str().into());
+                match self { $( Self::$name(row) => row.write_members(&mut writer), )* }
+                writer.written()
+            }
+        }
+    };
+}
+
+rows! {
+    /// A message of the person, or of what stands for one.
+    User = "user" {
+        /// The text.
+        text: String = "text",
+        /// The person's own words, where `text` holds more.
+        display_text: Option<String> = "displayText",
+        /// Files that came with it.
+        attachments: Option<Json> = "attachments",
+        /// Quoted passages.
+        quotes: Option<Json> = "quotes",
+        /// References inside the text.
+        inline_references: Option<Json> = "inlineReferences",
+        /// For a message put into a running turn: the event.
+        steering_event_id: Option<String> = "steeringEventId",
+        /// What triggered the turn, if no person did.
+        origin: Option<Json> = "origin",
+    }
+    /// A message of the model: one for each step.
+    Assistant = "assistant" {
+        /// The text; may be empty.
+        text: String = "text",
+        /// The model.
+        model_id: String = "modelId",
+        /// The reasoning: `text`, `signature`, `providerOptions`, `parts`.
+        thinking: Option<Json> = "thinking",
+        /// The order in which its pieces were first seen, where unusual.
+        content_order: Option<Json> = "contentOrder",
+        /// What the provider wants to see again.
+        provider_options: Option<Json> = "providerOptions",
+    }
+    /// A tool call; the row's id is the call's id.
+    ToolCall = "tool_call" {
+        /// The tool.
+        tool_name: String = "toolName",
+        /// The arguments.
+        args: Json = "args",
+        /// What sort of activity it is.
+        activity_kind: Option<String> = "activityKind",
+        /// The tool's name for people.
+        display_name: Option<String> = "displayName",
+        /// What it is meant to do.
+        intent: Option<String> = "intent",
+        /// What the provider wants to see again.
+        provider_options: Option<Json> = "providerOptions",
+        /// Whether the provider runs it.
+        provider_executed: Option<bool> = "providerExecuted",
+        /// The model's message that issued it.
+        step_id: Option<String> = "stepId",
+        /// The execution surface.
+        origin: Option<String> = "origin",
+        /// Whether a provider may see it again.
+        model_visibility: Option<String> = "modelVisibility",
+        /// The call that issued it.
+        parent_tool_call_id: Option<String> = "parentToolCallId",
+        /// The operation that issued it.
+        parent_operation_id: Option<String> = "parentOperationId",
+    }
+    /// The answer to a tool call.
+    ToolResult = "tool_result" {
+        /// The call's id.
+        tool_use_id: String = "toolUseId",
+        /// Whether the tool failed.
+        is_error: bool = "isError",
+        /// The result: an object with a `kind`.
+        content: Json = "content",
+        /// How long the tool took, in milliseconds.
+        duration_ms: Option<Number> = "durationMs",
+        /// Whether the provider ran it.
+        provider_executed: Option<bool> = "providerExecuted",
+        /// The provider's raw result.
+        provider_output: Option<Json> = "providerOutput",
+        /// The execution surface.
+        origin: Option<String> = "origin",
+        /// Whether a provider may see it again.
+        model_visibility: Option<String> = "modelVisibility",
+        /// The call that issued it.
+        parent_tool_call_id: Option<String> = "parentToolCallId",
+        /// The operation that issued it.
+        parent_operation_id: Option<String> = "parentOperationId",
+    }
+    /// A decided permission; the row's id is the request's id.
+    PermissionDecision = "permission_decision" {
+        /// The call.
+        tool_use_id: String = "toolUseId",
+        /// The tool.
+        tool_name: String = "toolName",
+        /// `allow` or `deny`.
+        decision: String = "decision",
+        /// Whether it holds for the rest of the turn.
+        remember_for_turn: Option<bool> = "rememberForTurn",
+        /// Who decided.
+        reviewer: Option<String> = "reviewer",
+        /// Why.
+        rationale: Option<String> = "rationale",
+        /// How risky it was judged.
+        risk_level: Option<String> = "riskLevel",
+        /// What was asked, for people.
+        hint: Option<String> = "hint",
+    }
+    /// What one model call used.
+    TokenUsage = "token_usage" {
+        /// Tokens of the prompt.
+        input: Number = "input",
+        /// Tokens of the answer.
+        output: Number = "output",
+        /// Of the prompt: read from a cache.
+        cache_hit_input: Option<Number> = "cacheHitInput",
+        /// Of the prompt: neither read from nor written to a cache.
+        cache_miss_input: Option<Number> = "cacheMissInput",
+        /// Of the prompt: written to a cache.
+        cache_write_input: Option<Number> = "cacheWriteInput",
+        /// Of the answer: reasoning.
+        reasoning: Option<Number> = "reasoning",
+        /// Prompt and answer.
+        total: Option<Number> = "total",
+        /// What it cost, in US dollars.
+        cost_usd: Option<Number> = "costUsd",
+    }
+    /// The end of a run.
+    TurnState = "turn_state" {
+        /// `completed`, `failed` or `aborted`.
+        status: String = "status",
+        /// Whether the turn had visible output.
+        partial_output_retained: Option<bool> = "partialOutputRetained",
+        /// The turn of the parent.
+        parent_turn_id: Option<String> = "parentTurnId",
+        /// The turn it retries.
+        retried_from_turn_id: Option<String> = "retriedFromTurnId",
+        /// The turn it regenerates.
+        regenerated_from_turn_id: Option<String> = "regeneratedFromTurnId",
+        /// The turn it branches from.
+        branch_of_turn_id: Option<String> = "branchOfTurnId",
+        /// The session it descends from.
+        parent_session_id: Option<String> = "parentSessionId",
+        /// When it was stopped.
+        aborted_at: Option<Number> = "abortedAt",
+        /// Who stopped it.
+        abort_source: Option<String> = "abortSource",
+        /// Why it failed.
+        error_class: Option<String> = "errorClass",
+    }
+    /// Anything shown beside the conversation.
+    SystemNote = "system_note" {
+        /// The kind of note.
+        kind: String = "kind",
+        /// What it says; the shape depends on the kind.
+        data: Option<Json> = "data",
+    }
+    /// A fact of a program's own vocabulary.
+    ExtensionRow = "extension" {
+        /// Who defines the name.
+        namespace: String = "namespace",
+        /// The name of the fact.
+        name: String = "name",
+        /// The version of its shape.
+        version: u64 = "version",
+        /// `ignorable` or `required`.
+        criticality: String = "criticality",
+        /// The fact itself.
+        payload: Json = "payload",
+    }
+}
+
+impl StoredMessage {
+    /// The text that a person reads first, for rows that have any.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::User(row) => Some(row.display_text.as_deref().unwrap_or(&row.text)),
+            Self::Assistant(row) => Some(&row.text),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+mod serde_impl {
+    use super::StoredMessage;
+    use crate::json::Json;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    impl Serialize for StoredMessage {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            crate::json::serialize_raw(&self.to_json(), serializer)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for StoredMessage {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let json = Json::deserialize(deserializer)?;
+            Self::from_json(json.as_str()).map_err(serde::de::Error::custom)
+        }
+    }
+}

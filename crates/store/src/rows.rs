@@ -1,0 +1,325 @@
+//! The rows that every adapter keeps, free of any engine.
+//!
+//! A *log* owns events; a *session* names the log it is read through. Keys
+//! below are what an adapter orders by: events by (log, ordinal), items by
+//! (index, position), runs by (log, run number).
+
+use folio_codec::{Digest, encode_need, encode_run_facts, encode_tail, sum};
+use folio_core::assign::Tail;
+use folio_core::item::{LanePart, Position};
+use folio_core::reduce::RunFacts;
+use folio_core::{Authority, Item, SessionId, Spine};
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRow {
+    /// Its number in the store.
+    pub session_no: u64,
+    /// Its id.
+    pub session_id: SessionId,
+    /// The log that it writes.
+    pub log_no: u64,
+    /// Random; tells this life of the id from earlier ones.
+    pub incarnation: u64,
+    /// Raised by every redaction.
+    pub generation: u32,
+    /// Who has the say.
+    pub authority: Authority,
+    /// Raised by every change of authority; what compare-and-swap compares.
+    pub authority_rev: u64,
+    /// Whether a source still feeds it: only the importer may append.
+    pub followed: bool,
+    /// What the importer remembers of its source: JSON text.
+    pub import_ref: Option<String>,
+    /// Who holds the writer's lease; 0 for nobody.
+    pub lease_owner: u64,
+    /// Raised by every change of the lease.
+    pub lease_epoch: u64,
+    /// When it was created, in milliseconds since 1970.
+    pub created_at: u64,
+}
+
+impl SessionRow {
+    /// The checksum that is stored with the row.
+    pub fn checksum(&self) -> u64 {
+        let import_ref = self.import_ref.as_deref().unwrap_or_default();
+        sum(
+            &[
+                self.session_no,
+                self.log_no,
+                self.incarnation,
+                u64::from(self.generation),
+                self.authority as u64,
+                self.authority_rev,
+                u64::from(self.followed),
+                u64::from(self.import_ref.is_some()),
+                self.lease_owner,
+                self.lease_epoch,
+                self.created_at,
+            ],
+            &[self.session_id.as_str().as_bytes(), import_ref.as_bytes()],
+        )
+    }
+}
+
+/// A log: the head of its events and of its item index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRow {
+    /// Its number in the store.
+    pub log_no: u64,
+    /// The fork family: event ids are looked up in it.
+    pub family: u64,
+    /// The ordinal of the last event.
+    pub head: u64,
+    /// The ordinal behind which this log's own events begin.
+    pub base: u64,
+    /// The chain at the head.
+    pub chain: Digest,
+    /// The last entry of the commit journal that is in this row.
+    pub drained_seq: u64,
+    /// The number of runs, and of the latest run.
+    pub runs: u32,
+    /// The live index generation.
+    pub index_no: u64,
+    /// The projection version that made it.
+    pub index_version: u32,
+    /// The last ordinal that is in it.
+    pub index_head: u64,
+    /// The number of its items.
+    pub items: u64,
+    /// What must be remembered between events.
+    pub tail: Tail,
+}
+
+impl LogRow {
+    /// The checksum that is stored with the row.
+    pub fn checksum(&self) -> u64 {
+        sum(
+            &[
+                self.log_no,
+                self.family,
+                self.head,
+                self.base,
+                self.drained_seq,
+                u64::from(self.runs),
+                self.index_no,
+                u64::from(self.index_version),
+                self.index_head,
+                self.items,
+            ],
+            &[&self.chain, &encode_tail(&self.tail)],
+        )
+    }
+
+    /// Whether the index is this build's and has every event.
+    pub fn index_is_current(&self) -> bool {
+        self.index_version == folio_core::PROJECTION_VERSION && self.index_head == self.head
+    }
+}
+
+/// An event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRow {
+    /// Its place in the session, from 1.
+    pub ordinal: u64,
+    /// Its run's number.
+    pub run_no: u32,
+    /// Its place in the run, from 1.
+    pub run_seq: u64,
+    /// When it was committed, in milliseconds since 1970.
+    pub committed_at: u64,
+    /// The form of `body`.
+    pub form: u8,
+    /// The chain at this event.
+    pub chain: Digest,
+    /// The packed event.
+    pub body: Vec<u8>,
+}
+
+impl EventRow {
+    /// The checksum that is stored with the row of a log.
+    pub fn checksum(&self, log_no: u64) -> u64 {
+        sum(
+            &[
+                log_no,
+                self.ordinal,
+                u64::from(self.run_no),
+                self.run_seq,
+                self.committed_at,
+                u64::from(self.form),
+            ],
+            &[&self.chain, &self.body],
+        )
+    }
+}
+
+/// An event row as it was found: a damaged one keeps its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundEvent {
+    /// The row, its checksum verified.
+    Whole(EventRow),
+    /// The checksum does not fit.
+    Damaged {
+        /// The ordinal.
+        ordinal: u64,
+    },
+}
+
+impl FoundEvent {
+    /// The ordinal.
+    pub fn ordinal(&self) -> u64 {
+        match self {
+            Self::Whole(row) => row.ordinal,
+            Self::Damaged { ordinal } => *ordinal,
+        }
+    }
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRow {
+    /// Its number in the log, from 1.
+    pub run_no: u32,
+    /// Its ids.
+    pub spine: Spine,
+    /// The ordinal of its first event.
+    pub opened: u64,
+    /// The ordinal of its terminal event.
+    pub terminal: Option<u64>,
+    /// The runs that were open when it opened.
+    pub open_before: Vec<u32>,
+    /// Whether it belongs to this transcript.
+    pub inline: bool,
+    /// Once it ended: whether its turn had visible output.
+    pub output: bool,
+    /// What rows take from it.
+    pub facts: RunFacts,
+}
+
+impl RunRow {
+    /// The checksum that is stored with the row of a log.
+    pub fn checksum(&self, log_no: u64) -> u64 {
+        let open: Vec<u8> = self
+            .open_before
+            .iter()
+            .flat_map(|run| run.to_le_bytes())
+            .collect();
+        sum(
+            &[
+                log_no,
+                u64::from(self.run_no),
+                self.opened,
+                self.terminal.unwrap_or(0),
+                u64::from(self.inline),
+                u64::from(self.output),
+            ],
+            &[
+                self.spine.run_id.as_str().as_bytes(),
+                self.spine.turn_id.as_str().as_bytes(),
+                self.spine.invocation_id.as_str().as_bytes(),
+                &open,
+                &encode_run_facts(&self.facts),
+            ],
+        )
+    }
+}
+
+/// The checksum that is stored with an item of an index.
+pub fn item_checksum(item: &Item, index_no: u64) -> u64 {
+    sum(
+        &[
+            index_no,
+            item.position.ordinal,
+            u64::from(item.position.slot),
+            item.number,
+            item.kind as u64,
+            u64::from(item.run_no),
+            item.revision,
+            u64::from(item.output_retained),
+            item.step,
+            item.operation,
+            item.weight,
+        ],
+        &[
+            item.key.as_bytes(),
+            item.ts.as_bytes(),
+            &encode_need(&item.need),
+        ],
+    )
+}
+
+/// Where a chunk of an item stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegRow {
+    /// The item.
+    pub position: Position,
+    /// The lane and part.
+    pub lane: LanePart,
+    /// Bytes of the lane's escaped text before it.
+    pub before: u64,
+    /// Bytes of its own escaped text.
+    pub bytes: u64,
+    /// The ordinal at which it begins.
+    pub seg: u64,
+    /// How many chunks it holds.
+    pub n: u32,
+    /// The ordinal of its last chunk.
+    pub last: u64,
+}
+
+/// A contribution log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContribLogRow {
+    /// Its number in the store.
+    pub contrib_no: u64,
+    /// Its source, such as `notes`.
+    pub source: String,
+    /// The log of the session that it belongs to.
+    pub log_no: u64,
+    /// Where the source stands among equals; the runtime has 0.
+    pub rank: u32,
+    /// The sequence of the last fact.
+    pub head: u64,
+    /// The chain at the head.
+    pub chain: Digest,
+}
+
+impl ContribLogRow {
+    /// The checksum that is stored with the row.
+    pub fn checksum(&self) -> u64 {
+        sum(
+            &[
+                self.contrib_no,
+                self.log_no,
+                u64::from(self.rank),
+                self.head,
+            ],
+            &[self.source.as_bytes(), &self.chain],
+        )
+    }
+}
+
+/// A fact of a contribution log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FactRow {
+    /// Its place in the log, from 1.
+    pub seq: u64,
+    /// The ordinal that its item stands behind.
+    pub anchor: u64,
+    /// The id of its item.
+    pub id: String,
+    /// The chain at this fact.
+    pub chain: Digest,
+    /// The canonical fact.
+    pub body: String,
+}
+
+impl FactRow {
+    /// The checksum that is stored with the row of a contribution log.
+    pub fn checksum(&self, contrib_no: u64) -> u64 {
+        sum(
+            &[contrib_no, self.seq, self.anchor],
+            &[self.id.as_bytes(), &self.chain, self.body.as_bytes()],
+        )
+    }
+}
