@@ -1,5 +1,28 @@
 //! The store port: what a ledger promises, and who decides it.
+//!
+//! [`port`] holds the traits and their contracts. An adapter for an embedded
+//! engine implements the small synchronous seam in [`engine`] and becomes a
+//! whole store through [`Embedded`] (feature `embedded`): ordinals,
+//! idempotency, uniqueness, indexing and page reads are decided here, once.
+//!
+//! This crate knows no engine and no file.
+
+#[cfg(feature = "embedded")]
+mod care;
+#[cfg(feature = "embedded")]
+mod embedded;
 pub mod engine;
 mod error;
+#[cfg(feature = "embedded")]
+mod index;
+#[cfg(feature = "embedded")]
+mod page;
+#[cfg(feature = "embedded")]
+mod plan;
+pub mod port;
 pub mod rows;
+
+#[cfg(feature = "embedded")]
+pub use embedded::Embedded;
 pub use error::{ErrorKind, StoreError};
+pub use port::*;

@@ -1,0 +1,293 @@
+//! What a reader of the session must see, drawn up from the records alone.
+//!
+//! The manifest does not know the events: it follows the records by simpler
+//! means (which message, which call, is a run open), so that a fault of the
+//! translation shows as a difference between the two.
+
+use super::record::{self, Class, Record};
+use folio_core::json::{self, Json, Object};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashSet};
+
+/// One row that the transcript must show.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// The type of the row, such as `user` or `tool_call`.
+    pub kind: &'static str,
+    /// The source's id: of the record for prompts, notes and ends, of the
+    /// message for answers and usage, of the call for calls, results and
+    /// permission decisions.
+    pub source_id: String,
+    /// SHA-256 of the row's text: a prompt's text, an answer's text parts one
+    /// behind the other, a call's arguments, a result's text (other results
+    /// and notes: their JSON), a decision, a status.
+    pub digest: [u8; 32],
+    /// The call that a result or decision belongs to, where the file has it,
+    /// and the message that issued a call.
+    pub link: Option<String>,
+    /// Input, output, cache read and cache creation tokens of a usage row.
+    pub usage: Option<[u64; 4]>,
+}
+
+/// All expected rows, sorted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// The rows.
+    pub entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Message {
+    text: Sha256,
+    visible: bool,
+    usage: [u64; 4],
+    used: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Person,
+    Sidechain,
+}
+
+/// Draws the manifest up, record by record.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Builder {
+    rows: Vec<Entry>,
+    messages: BTreeMap<String, Message>,
+    calls: HashSet<String>,
+    turn: Option<Turn>,
+    /// The record that opened the run that is open.
+    open: bool,
+    amends: bool,
+    finished: Option<bool>,
+    last_status: &'static str,
+}
+
+impl Builder {
+    /// Takes a record under its name `r`. `agent_file` tells whether the file
+    /// is a sub-agent's own.
+    pub fn see(&mut self, record: &Record<'_>, r: &str, agent_file: bool) {
+        let inner = record.is_sidechain() && !agent_file && self.turn == Some(Turn::Person);
+        let raw = record.content();
+        match &record.class {
+            Class::Human | Class::SlashCommand => self.prompt(r, raw, Turn::Person),
+            Class::SidechainPrompt if agent_file => self.prompt(r, raw, Turn::Person),
+            Class::SidechainPrompt if inner => {}
+            Class::SidechainPrompt => {
+                self.fact(Turn::Sidechain);
+                self.row("user", r, record::text_of(raw).as_bytes(), None);
+            }
+            Class::QueuedPrompt if inner => {}
+            Class::QueuedPrompt => {
+                self.fact(self.kind_of(record, agent_file));
+                let attachment = record.object.object("attachment").unwrap_or_default();
+                let text = record::text_of(attachment.get("prompt").unwrap_or("null"));
+                self.row("user", r, text.as_bytes(), None);
+            }
+            Class::Assistant => self.answer(record, r, inner, agent_file),
+            Class::ToolResult => {
+                let blocks = json::elements(raw).into_iter().filter_map(Object::of);
+                let results = blocks.filter(|b| b.text("type").as_deref() == Some("tool_result"));
+                for (at, block) in results.enumerate() {
+                    if inner {
+                        continue;
+                    }
+                    self.fact(self.kind_of(record, agent_file));
+                    self.result(&block, &format!("{r}/{at}"));
+                }
+            }
+            Class::TurnEnd | Class::Interrupt if inner => {}
+            Class::TurnEnd if self.open => self.end(r, "completed"),
+            Class::Interrupt if self.open => self.end(r, "aborted"),
+            Class::TurnEnd | Class::Interrupt => self.note(record, r),
+            Class::Note { visible: true, .. } => self.note(record, r),
+            Class::Note { .. } | Class::Unknown(_) => {}
+            Class::CompactBoundary | Class::CompactSummary => {}
+        }
+    }
+
+    /// Takes a compaction boundary, with the summary that followed it.
+    pub fn compaction(&mut self, record: &Record<'_>, r: &str, summary: &str, agent_file: bool) {
+        if record.is_sidechain() && !agent_file && self.turn == Some(Turn::Person) {
+            return;
+        }
+        self.fact(self.kind_of(record, agent_file));
+        self.row("system_note", r, summary.as_bytes(), None);
+    }
+
+    /// Takes a record that became a visible note.
+    pub fn note(&mut self, record: &Record<'_>, r: &str) {
+        self.row("system_note", r, record.json.as_str().as_bytes(), None);
+    }
+
+    /// The open run was closed on demand after the record `r`.
+    pub fn finish(&mut self, r: &str) {
+        self.implied_end(r);
+    }
+
+    /// The rows expected so far.
+    pub fn manifest(&self) -> Manifest {
+        let mut entries = self.rows.clone();
+        for entry in &mut entries {
+            let answers = matches!(entry.kind, "tool_result" | "permission_decision");
+            if answers && !self.calls.contains(&entry.source_id) {
+                entry.link = None;
+            }
+        }
+        for (id, message) in &self.messages {
+            if message.visible {
+                entries.push(Entry {
+                    kind: "assistant",
+                    source_id: id.clone(),
+                    digest: message.text.clone().finalize().into(),
+                    link: None,
+                    usage: None,
+                });
+            }
+            if message.used {
+                entries.push(Entry {
+                    kind: "token_usage",
+                    source_id: id.clone(),
+                    digest: Sha256::digest(b"").into(),
+                    link: None,
+                    usage: Some(message.usage),
+                });
+            }
+        }
+        entries.sort();
+        Manifest { entries }
+    }
+
+    fn kind_of(&self, record: &Record<'_>, agent_file: bool) -> Turn {
+        if record.is_sidechain() && !agent_file {
+            Turn::Sidechain
+        } else {
+            Turn::Person
+        }
+    }
+
+    fn row(&mut self, kind: &'static str, id: &str, text: &[u8], link: Option<String>) {
+        self.rows.push(Entry {
+            kind,
+            source_id: id.to_owned(),
+            digest: Sha256::digest(text).into(),
+            link,
+            usage: None,
+        });
+    }
+
+    /// Something happens inside a run, which opens one if there is none.
+    fn fact(&mut self, turn: Turn) {
+        if !self.open {
+            self.open = true;
+            self.finished = None;
+            self.amends = self.turn.is_some();
+            self.turn.get_or_insert(turn);
+        }
+    }
+
+    fn prompt(&mut self, r: &str, raw: &str, turn: Turn) {
+        self.implied_end(r);
+        self.turn = Some(turn);
+        self.open = true;
+        self.amends = false;
+        self.finished = None;
+        self.row("user", r, record::text_of(raw).as_bytes(), None);
+    }
+
+    fn implied_end(&mut self, r: &str) {
+        if self.open {
+            let status = match (self.amends, self.finished) {
+                (true, _) => self.last_status,
+                (false, Some(true)) => "completed",
+                (false, _) => "aborted",
+            };
+            self.end(r, status);
+        }
+    }
+
+    fn end(&mut self, r: &str, status: &'static str) {
+        self.open = false;
+        self.last_status = status;
+        self.row("turn_state", r, status.as_bytes(), None);
+    }
+
+    fn result(&mut self, block: &Object<'_>, fallback: &str) {
+        let id = record::id_of(block, "tool_use_id", fallback);
+        if record::is_refusal(block) {
+            self.row("permission_decision", &id, b"deny", Some(id.clone()));
+        }
+        match record::result_text(block.get("content").unwrap_or("null")) {
+            Ok(text) => {
+                let text = json::unquote(&text).unwrap_or_default();
+                self.row("tool_result", &id, text.as_bytes(), Some(id.clone()));
+            }
+            Err(raw) => self.row("tool_result", &id, raw.as_bytes(), Some(id.clone())),
+        }
+    }
+
+    fn answer(&mut self, record: &Record<'_>, r: &str, inner: bool, agent_file: bool) {
+        let raw = record.content();
+        let text = json::unquote(raw).map(|text| Json::string(&text));
+        let blocks = match &text {
+            Some(_) => Vec::new(),
+            None => json::elements(raw),
+        };
+        let usage = record.usage().filter(|usage| *usage != [0; 4]);
+        let error = record.is_api_error();
+        if inner || (blocks.is_empty() && text.is_none() && usage.is_none() && !error) {
+            return;
+        }
+        self.fact(self.kind_of(record, agent_file));
+        let id = record::id_of(&record.message, "id", r);
+        let message = self.messages.entry(id.clone()).or_default();
+        let mut calls = Vec::new();
+        let mut results = Vec::new();
+        if let Some(text) = text.as_ref().and_then(Json::as_text) {
+            message.visible = true;
+            message.text.update(text.as_bytes());
+        }
+        for (at, block) in blocks.into_iter().filter_map(Object::of).enumerate() {
+            match block.text("type").as_deref() {
+                Some("text") => {
+                    message.visible = true;
+                    let text = block.text("text").unwrap_or_default();
+                    message.text.update(text.as_bytes());
+                }
+                Some("thinking") => {
+                    let text = block.text("thinking").unwrap_or_default();
+                    message.visible |= !text.is_empty();
+                }
+                Some("tool_use" | "server_tool_use" | "mcp_tool_use") => {
+                    let call = record::id_of(&block, "id", &format!("{r}/{at}"));
+                    calls.push((call, block.get("input").unwrap_or("null")));
+                }
+                Some(other) if other.ends_with("_tool_result") => {
+                    results.push((block, format!("{r}/{at}")));
+                }
+                _ => {}
+            }
+        }
+        if let Some(usage) = record.usage()
+            && (usage != [0; 4] || message.used)
+        {
+            message.usage = usage;
+            message.used = true;
+        }
+        for (block, fallback) in &results {
+            self.result(block, fallback);
+        }
+        for (call, args) in calls {
+            self.calls.insert(call.clone());
+            self.row("tool_call", &call, args.as_bytes(), Some(id.clone()));
+        }
+        self.finished = Some(matches!(
+            record.message.text("stop_reason").as_deref(),
+            Some("end_turn" | "stop_sequence")
+        ));
+        if error {
+            self.end(r, "failed");
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Reading items: a bounded number of index rows, then exactly the events
+//! that they need, from one snapshot.
+
+use crate::engine::Snapshot;
+use crate::plan::{preparing, rejected, run_of, session_and_log};
+use crate::port::{ItemPage, ItemQuery, LoadedItem, ReadStats, SessionInfo, Start, StoredEvent};
+use crate::rows::{EventRow, FoundEvent, LogRow, RunRow, SessionRow};
+use crate::{ErrorKind, StoreError};
+use folio_codec::hash64;
+use folio_core::item::{LanePart, Position};
+use folio_core::{Authority, Direction, Item, PROJECTION_VERSION, key};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// The highest slot; positions at a watermark end with it.
+const LAST_SLOT: u8 = 7;
+/// Needed events this close together are read as one range.
+const NEAR: u64 = 4;
+
+/// Reads items of one snapshot.
+pub(crate) fn read_items(
+    snapshot: &dyn Snapshot,
+    id: &str,
+    query: &ItemQuery,
+) -> Result<ItemPage, StoreError> {
+    let (session, log) = readable(snapshot, id)?;
+    let through = query.through.unwrap_or(log.head);
+    if through > log.head {
+        let message = format!(
+            "session {id} has {} events; there is no {through}",
+            log.head
+        );
+        return Err(StoreError::invalid("watermark_unknown", message).at(vec![log.head]));
+    }
+    if log.index_version != PROJECTION_VERSION || log.index_head < through {
+        let message = format!(
+            "the index of session {id} is at {} of {through} (version {}): rebuild it",
+            log.index_head, log.index_version
+        );
+        return Err(
+            StoreError::new(ErrorKind::Unavailable, "index_stale", message)
+                .at(vec![log.index_head, through]),
+        );
+    }
+    let mut reader = Reader {
+        snapshot,
+        log: &log,
+        through,
+        stats: ReadStats::default(),
+        runs: HashMap::new(),
+    };
+    let (found, more, before) = reader.locate(query)?;
+    let items = reader.load(found, query.max_bytes)?;
+    let (items, cut) = items;
+    let stats = reader.stats;
+    let more = more || cut;
+    Ok(ItemPage {
+        session: info(&session, &log),
+        through,
+        items,
+        more,
+        before,
+        stats,
+    })
+}
+
+/// A session that may be read, and its log.
+pub(crate) fn readable(
+    snapshot: &dyn Snapshot,
+    id: &str,
+) -> Result<(SessionRow, LogRow), StoreError> {
+    let (session, log) = session_and_log(snapshot, id)?;
+    match session.authority {
+        Authority::RuntimeEvents => Ok((session, log)),
+        Authority::Preparing => Err(preparing(id)),
+        Authority::Rejected => Err(rejected(id)),
+    }
+}
+
+/// A session as callers see it.
+pub(crate) fn info(session: &SessionRow, log: &LogRow) -> SessionInfo {
+    SessionInfo {
+        id: session.session_id.clone(),
+        incarnation: session.incarnation,
+        generation: session.generation,
+        authority: session.authority,
+        authority_rev: session.authority_rev,
+        followed: session.followed,
+        import_ref: session.import_ref.clone(),
+        created_at: session.created_at,
+        head: log.head,
+        chain: log.chain,
+        items: log.items,
+    }
+}
+
+/// An event row with the ids of its run.
+pub(crate) fn stored(row: EventRow, run: &RunRow) -> StoredEvent {
+    StoredEvent {
+        ordinal: row.ordinal,
+        event_seq: row.run_seq,
+        run_no: row.run_no,
+        spine: Arc::new(run.spine.clone()),
+        committed_at: row.committed_at,
+        chain: row.chain,
+        form: row.form,
+        body: row.body,
+    }
+}
+
+struct Reader<'a> {
+    snapshot: &'a dyn Snapshot,
+    log: &'a LogRow,
+    through: u64,
+    stats: ReadStats,
+    runs: HashMap<u32, Arc<RunRow>>,
+}
+
+/// The opposite direction.
+fn opposite(direction: Direction) -> Direction {
+    match direction {
+        Direction::Older => Direction::Newer,
+        Direction::Newer => Direction::Older,
+    }
+}
+
+impl Reader<'_> {
+    fn last_position(&self) -> Position {
+        Position {
+            ordinal: self.through,
+            slot: LAST_SLOT,
+        }
+    }
+
+    /// Items from a position on that exist at the watermark.
+    fn items(
+        &mut self,
+        from: Position,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<Item>, StoreError> {
+        let from = match direction {
+            Direction::Older => from.min(self.last_position()),
+            Direction::Newer => from,
+        };
+        let mut items = self
+            .snapshot
+            .items(self.log.index_no, from, direction, limit)?;
+        self.stats.items += items.len() as u64;
+        items.retain(|item| item.position.ordinal <= self.through);
+        Ok(items)
+    }
+
+    /// The items of the page, whether more follow, and whether any lie before
+    /// the first.
+    fn locate(&mut self, query: &ItemQuery) -> Result<(Vec<Item>, bool, bool), StoreError> {
+        let direction = query.direction;
+        let first = Position {
+            ordinal: 0,
+            slot: 0,
+        };
+        let edge = match direction {
+            Direction::Older => self.last_position(),
+            Direction::Newer => first,
+        };
+        let (from, skip) = match &query.start {
+            Start::Edge => (edge, None),
+            Start::Behind(position) => (*position, Some(*position)),
+            Start::At(position) => (*position, None),
+            Start::AtOrdinal(ordinal) => {
+                let slot = if direction == Direction::Older {
+                    LAST_SLOT
+                } else {
+                    0
+                };
+                (
+                    Position {
+                        ordinal: *ordinal,
+                        slot,
+                    },
+                    None,
+                )
+            }
+            Start::Key(key) => (self.position_of(key)?, None),
+        };
+        // One more tells whether anything follows, one more the item behind
+        // which the page begins.
+        let want = query.max_items + 1 + usize::from(skip.is_some());
+        let mut items = self.items(from, direction, want)?;
+        self.check_numbers(&items, query, skip)?;
+        if skip.is_some() && items.first().map(|item| item.position) == skip {
+            items.remove(0);
+        }
+        let more = items.len() > query.max_items;
+        items.truncate(query.max_items);
+        let before = match &query.start {
+            Start::Edge => false,
+            Start::Behind(_) => true,
+            Start::At(_) | Start::AtOrdinal(_) | Start::Key(_) => {
+                let at = items.first().map(|item| item.position);
+                let others = self.items(at.unwrap_or(from), opposite(direction), 2)?;
+                others.iter().any(|item| Some(item.position) != at)
+            }
+        };
+        Ok((items, more, before))
+    }
+
+    fn position_of(&self, wanted: &str) -> Result<Position, StoreError> {
+        let base = key::split(wanted).0;
+        let found = self
+            .snapshot
+            .items_by_hash(self.log.index_no, hash64(base.as_bytes()))?;
+        found
+            .into_iter()
+            .find(|item| &*item.key == wanted && item.position.ordinal <= self.through)
+            .map(|item| item.position)
+            .ok_or_else(|| {
+                let message = format!("no item {wanted} at watermark {}", self.through);
+                StoreError::new(ErrorKind::NotFound, "item_not_found", message)
+            })
+    }
+
+    /// Items are numbered without gaps: a lost or misplaced index row shows.
+    fn check_numbers(
+        &self,
+        items: &[Item],
+        query: &ItemQuery,
+        skip: Option<Position>,
+    ) -> Result<(), StoreError> {
+        let step = |a: &Item, b: &Item| match query.direction {
+            Direction::Older => a.number == b.number + 1,
+            Direction::Newer => a.number + 1 == b.number,
+        };
+        let consecutive = items
+            .windows(2)
+            .all(|pair| matches!(pair, [a, b] if step(a, b)));
+        let ends = match (&query.start, query.direction, items.first()) {
+            (Start::Edge, Direction::Older, first) if self.through == self.log.head => {
+                first.map_or(0, |item| item.number) == self.log.items
+            }
+            (Start::Edge, Direction::Newer, Some(first)) => first.number == 1,
+            (Start::Behind(_), _, first) => first.map(|item| item.position) == skip,
+            _ => true,
+        };
+        if consecutive && ends {
+            return Ok(());
+        }
+        let message = format!(
+            "index {} of log {} has lost or misplaced rows: rebuild it",
+            self.log.index_no, self.log.log_no
+        );
+        Err(StoreError::corrupt("index_damaged", message))
+    }
+
+    /// Loads what items need until a budget is spent; answers whether some
+    /// were left.
+    fn load(
+        &mut self,
+        items: Vec<Item>,
+        max_bytes: usize,
+    ) -> Result<(Vec<LoadedItem>, bool), StoreError> {
+        let mut chosen = Vec::new();
+        let mut spent = 0_u64;
+        let total = items.len();
+        for item in items {
+            if !chosen.is_empty() && spent.saturating_add(item.weight) > max_bytes as u64 {
+                break;
+            }
+            spent = spent.saturating_add(item.weight);
+            let mut lanes = Vec::new();
+            let mut last_chunk = None;
+            for lane in item.open_lanes(self.through) {
+                let ordinals = self.chunk_ordinals(&item, lane)?;
+                last_chunk = last_chunk.max(ordinals.last().copied());
+                lanes.push((lane, ordinals));
+            }
+            spent = spent.saturating_add(self.lane_bytes(&item)?);
+            chosen.push((item, lanes, last_chunk));
+        }
+        let cut = chosen.len() < total;
+        let mut ordinals: Vec<u64> = chosen
+            .iter()
+            .flat_map(|(item, lanes, _)| {
+                let chunks = lanes
+                    .iter()
+                    .flat_map(|(_, ordinals)| ordinals.iter().copied());
+                item.ordinals(self.through).into_iter().chain(chunks)
+            })
+            .collect();
+        ordinals.sort_unstable();
+        ordinals.dedup();
+        let events = self.events(&ordinals)?;
+        let mut loaded = Vec::with_capacity(chosen.len());
+        for (item, lanes, last_chunk) in chosen {
+            let mut damaged = Vec::new();
+            let mut take = |ordinals: Vec<u64>| -> Vec<Arc<StoredEvent>> {
+                let take = ordinals.into_iter().filter_map(|ordinal| {
+                    let event = events.get(&ordinal).cloned();
+                    if event.is_none() {
+                        damaged.push(ordinal);
+                    }
+                    event
+                });
+                take.collect()
+            };
+            let own = take(item.ordinals(self.through));
+            let chunks = lanes
+                .into_iter()
+                .map(|(lane, ordinals)| (lane, take(ordinals)))
+                .collect();
+            let run = self.run(item.run_no)?;
+            let revision = item.revision_at(self.through, last_chunk);
+            loaded.push(LoadedItem {
+                item,
+                revision,
+                run,
+                events: own,
+                chunks,
+                damaged,
+            });
+        }
+        Ok((loaded, cut))
+    }
+
+    /// How much text an item's open lanes hold.
+    fn lane_bytes(&self, item: &Item) -> Result<u64, StoreError> {
+        let mut bytes = 0;
+        for lane in item.open_lanes(self.through) {
+            let index_no = self.log.index_no;
+            let last = self
+                .snapshot
+                .last_seg(index_no, item.position, lane, self.through)?;
+            bytes += last.map_or(0, |seg| seg.before + seg.bytes);
+        }
+        Ok(bytes)
+    }
+
+    fn chunk_ordinals(&self, item: &Item, lane: LanePart) -> Result<Vec<u64>, StoreError> {
+        const SLICE: usize = 1_024;
+        let mut ordinals = Vec::new();
+        let mut from = 0;
+        loop {
+            let (index_no, through) = (self.log.index_no, self.through);
+            let segs = self
+                .snapshot
+                .segs(index_no, item.position, lane, from, through, SLICE)?;
+            let full = segs.len() == SLICE;
+            ordinals.extend(segs.iter().map(|seg| seg.seg));
+            match segs.last() {
+                Some(last) if full => from = last.last + 1,
+                _ => return Ok(ordinals),
+            }
+        }
+    }
+
+    fn run(&mut self, run_no: u32) -> Result<Arc<RunRow>, StoreError> {
+        if let Some(run) = self.runs.get(&run_no) {
+            return Ok(Arc::clone(run));
+        }
+        let run = Arc::new(run_of(self.snapshot, self.log.log_no, run_no)?);
+        self.runs.insert(run_no, Arc::clone(&run));
+        Ok(run)
+    }
+
+    /// The whole events among some ordinals, read as few ranges.
+    fn events(&mut self, ordinals: &[u64]) -> Result<BTreeMap<u64, Arc<StoredEvent>>, StoreError> {
+        let mut events = BTreeMap::new();
+        let mut rest = ordinals;
+        while let [first, ..] = rest {
+            let near = rest
+                .windows(2)
+                .take_while(|pair| pair[1] - pair[0] <= NEAR)
+                .count()
+                + 1;
+            let (range, after) = rest.split_at(near);
+            let last = range.last().unwrap_or(first);
+            let limit = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
+            let log_no = self.log.log_no;
+            for found in self
+                .snapshot
+                .events(log_no, *first, *last, limit, usize::MAX)?
+            {
+                let FoundEvent::Whole(row) = found else {
+                    continue;
+                };
+                self.stats.events += 1;
+                self.stats.bytes += row.body.len() as u64;
+                if range.binary_search(&row.ordinal).is_ok() {
+                    let run = self.run(row.run_no)?;
+                    events.insert(row.ordinal, Arc::new(stored(row, &run)));
+                }
+            }
+            rest = after;
+        }
+        Ok(events)
+    }
+}
