@@ -1,1 +1,16 @@
-//! projector
+//! Projections of the ledger.
+//!
+//! [`project_row`] turns an item's events into the row that clients see;
+//! [`RuntimeEventReadModel`] reads bounded pages of such rows; [`Stats`] folds
+//! a whole session. All of them are computed from stored events, now and every
+//! time, and remember nothing.
+
+mod read_model;
+mod row;
+mod stats;
+
+pub use read_model::{
+    ProjectedRow, RuntimeEventReadModel, TranscriptProjectionPage, TranscriptQuery,
+};
+pub use row::{Projected, TranscriptProjector, project_row};
+pub use stats::{Stats, Turns, Usage};

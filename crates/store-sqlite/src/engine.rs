@@ -1,0 +1,233 @@
+//! Connections and transactions.
+
+use crate::error::{Error, Refusal, indeterminate, transaction_failed};
+use crate::reader::Txn;
+use crate::schema::{self, Source};
+use crate::{SqliteConfig, sql};
+use folio_store::engine::{Capabilities, Engine, ReadWork, WriteWork};
+use folio_store::{ErrorKind, StoreError};
+use rusqlite::Connection;
+use std::hash::{BuildHasher, Hasher};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Read connections that are kept for the next read.
+const IDLE_READERS: usize = 8;
+
+/// One SQLite file: a connection that writes, and a few that read.
+#[derive(Debug)]
+pub struct SqliteEngine {
+    path: PathBuf,
+    source: Source,
+    // Dropped before the writer: the last connection to close folds the WAL
+    // into the database, and only the writer can.
+    readers: Mutex<Vec<Connection>>,
+    writer: Option<Mutex<Writer>>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    conn: Connection,
+    /// A commit failed, and nothing was committed since.
+    fence_due: bool,
+}
+
+impl SqliteEngine {
+    /// Opens a store.
+    ///
+    /// # Errors
+    /// A typed error that says what to do; nothing was created or changed then.
+    pub fn open(config: &SqliteConfig) -> Result<Self, StoreError> {
+        let (source, conn) = schema::open(config)?;
+        Ok(Self {
+            path: config.path.clone(),
+            source,
+            readers: Mutex::new(Vec::new()),
+            writer: conn.map(|conn| {
+                Mutex::new(Writer {
+                    conn,
+                    fence_due: false,
+                })
+            }),
+        })
+    }
+
+    fn reader(&self) -> Result<Reading<'_>, Error> {
+        let idle = lock(&self.readers).pop();
+        let conn = match idle {
+            Some(conn) => conn,
+            None => self.source.connect_reader()?,
+        };
+        Ok(Reading {
+            conn: Some(conn),
+            idle: &self.readers,
+        })
+    }
+}
+
+/// What a panic under the lock left behind is whole: transactions roll back as
+/// the stack unwinds.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A read connection on loan.
+struct Reading<'a> {
+    conn: Option<Connection>,
+    idle: &'a Mutex<Vec<Connection>>,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        // One that is stuck in a transaction would show old rows for ever.
+        if let Some(conn) = self.conn.take().filter(Connection::is_autocommit) {
+            let mut idle = lock(self.idle);
+            if idle.len() < IDLE_READERS {
+                idle.push(conn);
+            }
+        }
+    }
+}
+
+/// A transaction that rolls back unless it is committed.
+struct Open<'c>(&'c Connection);
+
+impl<'c> Open<'c> {
+    fn begin(conn: &'c Connection, sql: &str) -> Result<Self, rusqlite::Error> {
+        conn.prepare_cached(sql)?.execute([])?;
+        Ok(Self(conn))
+    }
+
+    fn commit(self) -> Result<(), rusqlite::Error> {
+        self.0.prepare_cached("COMMIT")?.execute([]).map(drop)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        // Some errors have rolled back already.
+        if !self.0.is_autocommit() {
+            let _ = self.0.execute_batch("ROLLBACK");
+        }
+    }
+}
+
+impl Writer {
+    /// Commits a row of no meaning after a commit that failed.
+    ///
+    /// The frames of the failed commit may still stand in the WAL, where the
+    /// next start would take them for committed. The fence overwrites them, so
+    /// that from here on the batch is found or not found once and for all.
+    fn fence(&mut self) -> Result<(), StoreError> {
+        if !self.fence_due {
+            return Ok(());
+        }
+        let raised = (|| {
+            let open = Open::begin(&self.conn, "BEGIN IMMEDIATE")?;
+            let last: Vec<u8> = self.conn.query_row(sql::META, ["fence"], |row| row.get(0))?;
+            let last = <[u8; 8]>::try_from(&*last).map_or(0, u64::from_le_bytes);
+            let next = last.wrapping_add(1).to_le_bytes();
+            self.conn.execute(sql::PUT_META, ("fence", &next[..]))?;
+            open.commit()
+        })();
+        raised.map_err(|error: rusqlite::Error| {
+            StoreError::new(
+                ErrorKind::Unavailable,
+                "store_poisoned",
+                format!("a commit failed and the disk still refuses ({error}): nothing was written, try again when the disk is mended"),
+            )
+            .caused_by(error)
+        })?;
+        self.fence_due = false;
+        // Writes anew what the failed sync may have lost of the database. Where
+        // readers are in the way the next checkpoint does it.
+        let _ = self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        Ok(())
+    }
+}
+
+impl Engine for SqliteEngine {
+    fn read(&self, work: ReadWork<'_>) -> Result<(), StoreError> {
+        let reading = self.reader()?;
+        let Some(conn) = &reading.conn else {
+            return Err(transaction_failed());
+        };
+        let open = Open::begin(conn, "BEGIN").map_err(Error::from)?;
+        let done = work(&Txn::new(conn));
+        // Nothing depends on how a read ends; the guard ends it in any case.
+        let _ = open.commit();
+        done
+    }
+
+    fn write(&self, work: WriteWork<'_>) -> Result<(), StoreError> {
+        let Some(writer) = &self.writer else {
+            return Err(Error::Open {
+                path: self.path.clone(),
+                why: Refusal::ReadOnly,
+            }
+            .into());
+        };
+        let mut writer = lock(writer);
+        writer.fence()?;
+        let open = Open::begin(&writer.conn, "BEGIN IMMEDIATE").map_err(Error::from)?;
+        let mut txn = Txn::new(&writer.conn);
+        work(&mut txn)?;
+        if txn.has_failed() {
+            return Err(transaction_failed());
+        }
+        let Err(error) = open.commit() else {
+            return Ok(());
+        };
+        writer.fence_due = true;
+        // At once if possible, so that reads tell the truth about the batch;
+        // otherwise before the next write.
+        let _ = writer.fence();
+        Err(indeterminate(error))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            durable: true,
+            multi_process: true,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .ok()
+            .and_then(|since| u64::try_from(since.as_millis()).ok())
+            .unwrap_or(0)
+    }
+
+    fn random(&self) -> u64 {
+        // The standard library's hash keys are random too, and never fail.
+        getrandom::u64()
+            .unwrap_or_else(|_| std::hash::RandomState::new().build_hasher().finish())
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        let reading = self.reader()?;
+        let Some(conn) = &reading.conn else {
+            return Err(transaction_failed());
+        };
+        let found = (|| {
+            let mut statement = conn.prepare("PRAGMA quick_check(10)")?;
+            let found = statement.query_map([], |row| row.get::<_, String>(0))?;
+            found.collect::<Result<Vec<_>, _>>()
+        })()
+        .map_err(Error::Sql)?;
+        if found == ["ok"] {
+            return Ok(());
+        }
+        Err(StoreError::corrupt(
+            "database_damaged",
+            format!(
+                "{}: the database file is damaged; keep it and restore a copy: {}",
+                self.path.display(),
+                found.join("; ")
+            ),
+        ))
+    }
+}

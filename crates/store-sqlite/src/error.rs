@@ -1,0 +1,207 @@
+//! What can go wrong in here, and what of it the caller has to know.
+
+use folio_store::{ErrorKind, StoreError};
+use rusqlite::ErrorCode;
+use std::path::PathBuf;
+
+/// An error of the adapter.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// SQLite refused.
+    #[error("{0}")]
+    Sql(#[from] rusqlite::Error),
+    /// A row does not fit its checksum, or does not decode.
+    #[error(
+        "{table}, {key}: the stored row is damaged; keep the files and restore or rebuild from a copy"
+    )]
+    Damaged {
+        /// The table.
+        table: &'static str,
+        /// The row in it.
+        key: String,
+    },
+    /// A number that has no room in its key.
+    #[error("the {what} {value} is greater than {most}, the most that a store holds")]
+    Limit {
+        /// Which number.
+        what: &'static str,
+        /// The number.
+        value: u64,
+        /// The greatest possible.
+        most: u64,
+    },
+    /// Rows without the row that they belong to.
+    #[error("{rows} were to be written without their {owner}")]
+    Ownerless {
+        /// What was to be written.
+        rows: &'static str,
+        /// What is missing.
+        owner: &'static str,
+    },
+    /// The path could not be opened as a store.
+    #[error("{}: {why}", path.display())]
+    Open {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        why: Refusal,
+    },
+}
+
+/// Why a path cannot be opened as a store.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It is a directory.
+    #[error("this is a directory; name the file that holds the store")]
+    Directory,
+    /// It holds something else.
+    #[error("this is not a Folio store and was left as it is; name another file")]
+    NotAStore,
+    /// A newer build made it.
+    #[error(
+        "a newer build wrote this store (version {found}, this build knows {known}); use that build"
+    )]
+    Newer {
+        /// The version in the file.
+        found: u32,
+        /// The version of this build.
+        known: u32,
+    },
+    /// It cannot be written.
+    #[error("the file or its directory is read-only; make it writable or open it for reading")]
+    ReadOnly,
+    /// There is nothing.
+    #[error("there is no store; check the path, or create it")]
+    Missing,
+    /// The directory is missing.
+    #[error("its directory does not exist; make it first")]
+    NoDirectory,
+    /// Another process holds it.
+    #[error("another process holds the file; try again when it is done")]
+    Locked,
+    /// The operating system refuses.
+    #[error("the file cannot be opened; check its permissions and those of its directory")]
+    Unreachable,
+    /// The file system cannot keep what a store promises.
+    #[error("{0}; a store needs a local file system that supports SQLite's WAL mode")]
+    NotDurable(String),
+    /// The linked SQLite is too old.
+    #[error("SQLite {0} is linked in, and 3.51.3 or newer is needed; build with the bundled one")]
+    OldSqlite(&'static str),
+}
+
+impl Refusal {
+    fn kind_and_code(&self) -> (ErrorKind, &'static str) {
+        match self {
+            Self::Directory => (ErrorKind::Invalid, "store_is_directory"),
+            Self::NotAStore => (ErrorKind::Invalid, "store_not_a_store"),
+            Self::Newer { .. } => (ErrorKind::Unsupported, "store_newer_schema"),
+            Self::ReadOnly => (ErrorKind::Unavailable, "store_read_only"),
+            Self::Missing | Self::NoDirectory => (ErrorKind::NotFound, "store_missing"),
+            Self::Locked => (ErrorKind::Unavailable, "store_locked"),
+            Self::Unreachable => (ErrorKind::Unavailable, "store_unreachable"),
+            Self::NotDurable(_) => (ErrorKind::Unsupported, "store_not_durable"),
+            Self::OldSqlite(_) => (ErrorKind::Unsupported, "sqlite_too_old"),
+        }
+    }
+}
+
+impl Error {
+    /// A damaged row.
+    pub fn damaged(table: &'static str, key: impl Into<String>) -> Self {
+        Self::Damaged {
+            table,
+            key: key.into(),
+        }
+    }
+
+    /// SQLite's code, where it was SQLite.
+    pub fn sqlite_code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Sql(error) => error.sqlite_error_code(),
+            _ => None,
+        }
+    }
+
+    fn kind_and_code(&self) -> (ErrorKind, &'static str) {
+        match self {
+            Self::Damaged { table, .. } => match *table {
+                "items" | "item_keys" | "item_segs" => (ErrorKind::Corrupt, "index_damaged"),
+                _ => (ErrorKind::Corrupt, "row_damaged"),
+            },
+            Self::Limit { .. } => (ErrorKind::Invalid, "limit_exceeded"),
+            Self::Ownerless { .. } => (ErrorKind::Invalid, "rows_without_owner"),
+            Self::Open { why, .. } => why.kind_and_code(),
+            Self::Sql(error) => match error.sqlite_error_code() {
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                    (ErrorKind::Unavailable, "store_busy")
+                }
+                Some(ErrorCode::DiskFull) => (ErrorKind::Unavailable, "storage_full"),
+                Some(ErrorCode::SystemIoFailure) => (ErrorKind::Unavailable, "io_error"),
+                Some(ErrorCode::ReadOnly) => (ErrorKind::Unavailable, "store_read_only"),
+                Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                    (ErrorKind::Unavailable, "store_unreachable")
+                }
+                Some(ErrorCode::OutOfMemory) => (ErrorKind::Unavailable, "out_of_memory"),
+                Some(ErrorCode::TooBig) => (ErrorKind::Invalid, "limit_exceeded"),
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                    (ErrorKind::Corrupt, "database_damaged")
+                }
+                // Rows that must be new are not, or two rows claim one name.
+                Some(ErrorCode::ConstraintViolation) => (ErrorKind::Corrupt, "row_exists"),
+                _ => (ErrorKind::Unavailable, "sqlite_error"),
+            },
+        }
+    }
+
+    fn advice(&self) -> &'static str {
+        let Self::Sql(error) = self else { return "" };
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                ": another process is writing; try again"
+            }
+            Some(ErrorCode::DiskFull) => ": nothing was written; free some space and try again",
+            Some(ErrorCode::SystemIoFailure) => {
+                ": nothing was written; check the disk and try again"
+            }
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                ": the database file is damaged; keep it and restore a copy"
+            }
+            Some(ErrorCode::ConstraintViolation) => {
+                ": the rows contradict stored ones; keep the files and report it"
+            }
+            _ => "",
+        }
+    }
+}
+
+impl From<Error> for StoreError {
+    fn from(error: Error) -> Self {
+        let (kind, code) = error.kind_and_code();
+        let message = format!("{error}{}", error.advice());
+        let out = Self::new(kind, code, message);
+        match error {
+            Error::Sql(source) => out.caused_by(source),
+            _ => out,
+        }
+    }
+}
+
+/// The commit answered an error: it may be found after the next start.
+pub fn indeterminate(source: rusqlite::Error) -> StoreError {
+    StoreError::new(
+        ErrorKind::Indeterminate,
+        "indeterminate",
+        format!("the commit failed ({source}) and may or may not be kept; look the events up by id"),
+    )
+    .caused_by(source)
+}
+
+/// The transaction is gone before its end.
+pub fn transaction_failed() -> StoreError {
+    StoreError::new(
+        ErrorKind::Unavailable,
+        "transaction_failed",
+        "an earlier write of this transaction failed; nothing of it was kept, try again",
+    )
+}

@@ -1,0 +1,582 @@
+//! Reads: rows of one transaction, each checked against its checksum.
+
+use crate::columns::Columns;
+use crate::error::Error;
+use crate::{keys, sql};
+use folio_codec::{decode_need, decode_run_facts, decode_tail, hash64, sum};
+use folio_core::item::{Lane, LanePart, Position};
+use folio_core::{
+    Authority, Direction, InvocationId, Item, ItemKind, RunId, SessionId, Spine, TurnId,
+};
+use folio_store::StoreError;
+use folio_store::engine::{Counters, Snapshot};
+use folio_store::rows::{
+    ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, SegRow, SessionRow, item_checksum,
+};
+use rusqlite::{Connection, ErrorCode, Params};
+
+/// A transaction: what it reads is one state, and includes what it wrote.
+#[derive(Debug)]
+pub struct Txn<'c> {
+    pub(crate) conn: &'c Connection,
+    pub(crate) failed: bool,
+}
+
+impl<'c> Txn<'c> {
+    /// The transaction that is open on a connection.
+    pub fn new(conn: &'c Connection) -> Self {
+        Self {
+            conn,
+            failed: false,
+        }
+    }
+
+    /// All rows of a statement.
+    fn all<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut read: impl FnMut(Columns<'_>) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut rows = statement.query(params)?;
+        let mut out = Vec::new();
+        while let Some(row) = rows.next()? {
+            out.push(read(Columns(row))?);
+        }
+        Ok(out)
+    }
+
+    /// The first row of a statement.
+    fn one<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(Columns<'_>) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut rows = statement.query(params)?;
+        rows.next()?.map(|row| read(Columns(row))).transpose()
+    }
+
+    /// Whole events of a range, or the engine's error at the first row whose
+    /// pages are broken.
+    fn whole_range(
+        &self,
+        (low, high): (i64, i64),
+        limit: i64,
+        max_bytes: usize,
+    ) -> Result<Vec<FoundEvent>, Error> {
+        let mut statement = self.conn.prepare_cached(sql::EVENTS)?;
+        let mut rows = statement.query((low, high, limit))?;
+        let mut found = Vec::new();
+        let mut bytes = 0_usize;
+        while let Some(row) = rows.next()? {
+            let columns = Columns(row);
+            bytes = bytes.saturating_add(columns.bytes(6).map_or(0, <[u8]>::len));
+            if bytes > max_bytes && !found.is_empty() {
+                break;
+            }
+            let key = columns.i64(0).ok_or_else(|| Error::damaged("events", "a key"))?;
+            found.push(event(key, columns));
+        }
+        Ok(found)
+    }
+
+    /// The same, one row after another, with a mark in the place of each row
+    /// that cannot be read.
+    fn broken_range(
+        &self,
+        (low, high): (i64, i64),
+        limit: i64,
+        max_bytes: usize,
+    ) -> Result<Vec<FoundEvent>, Error> {
+        let keys = self.all(sql::EVENT_KEYS, (low, high, limit), |columns| {
+            columns.i64(0).ok_or_else(|| Error::damaged("events", "a key"))
+        })?;
+        let mut found = Vec::new();
+        let mut bytes = 0_usize;
+        for key in keys {
+            let row = match self.whole_range((key, key), 1, usize::MAX) {
+                Ok(mut row) => row.pop(),
+                Err(error) if error.sqlite_code() == Some(ErrorCode::DatabaseCorrupt) => None,
+                Err(error) => return Err(error),
+            };
+            let row = row.unwrap_or(FoundEvent::Damaged {
+                ordinal: keys::ordinal_of(key),
+            });
+            if let FoundEvent::Whole(row) = &row {
+                bytes = bytes.saturating_add(row.body.len());
+            }
+            if bytes > max_bytes && !found.is_empty() {
+                break;
+            }
+            found.push(row);
+        }
+        Ok(found)
+    }
+}
+
+/// A limit as SQLite takes it.
+fn limited(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+impl Snapshot for Txn<'_> {
+    fn counters(&self) -> Result<Counters, StoreError> {
+        let damaged = || Error::damaged("meta", "counters");
+        let counters = self.one(sql::META, ["counters"], |columns| {
+            columns.bytes(0).and_then(decode_counters).ok_or_else(damaged)
+        })?;
+        Ok(counters.ok_or_else(damaged)?)
+    }
+
+    fn session(&self, id: &str) -> Result<Option<SessionRow>, StoreError> {
+        Ok(self.one(sql::SESSION, [id], |columns| {
+            session(columns)
+                .filter(|row| row.session_id.as_str() == id)
+                .ok_or_else(|| Error::damaged("sessions", format!("session {id}")))
+        })?)
+    }
+
+    fn sessions(&self, after: Option<&str>, limit: usize) -> Result<Vec<SessionRow>, StoreError> {
+        let after = after.unwrap_or_default();
+        Ok(self.all(sql::SESSIONS, (after, limited(limit)), |columns| {
+            session(columns).ok_or_else(|| {
+                let number = columns.i64(0).unwrap_or_default();
+                Error::damaged("sessions", format!("number {number}"))
+            })
+        })?)
+    }
+
+    fn log(&self, log_no: u64) -> Result<Option<LogRow>, StoreError> {
+        Ok(self.one(sql::LOG, [log_no.cast_signed()], |columns| {
+            log(columns).ok_or_else(|| Error::damaged("logs", format!("log {log_no}")))
+        })?)
+    }
+
+    fn event_ids(&self, family: u64, hash: u64) -> Result<Vec<u64>, StoreError> {
+        let key = (family.cast_signed(), hash.cast_signed());
+        let mut ordinals = self.all(sql::EVENT_IDS, key, |columns| {
+            columns
+                .u64(0)
+                .ok_or_else(|| Error::damaged("event_ids", format!("family {family}")))
+        })?;
+        ordinals.sort_unstable();
+        Ok(ordinals)
+    }
+
+    fn events(
+        &self,
+        log_no: u64,
+        from: u64,
+        to: u64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<FoundEvent>, StoreError> {
+        let Some(range) = keys::events(log_no, from, to) else {
+            return Ok(Vec::new());
+        };
+        let limit = limited(limit);
+        match self.whole_range(range, limit, max_bytes) {
+            // A broken page is a damaged event as well, if the keys still read.
+            Err(error) if error.sqlite_code() == Some(ErrorCode::DatabaseCorrupt) => {
+                Ok(self.broken_range(range, limit, max_bytes)?)
+            }
+            found => Ok(found?),
+        }
+    }
+
+    fn run(&self, log_no: u64, run_no: u32) -> Result<Option<RunRow>, StoreError> {
+        let key = (log_no.cast_signed(), run_no);
+        Ok(self.one(sql::RUN, key, |columns| checked_run(log_no, columns))?)
+    }
+
+    fn runs(&self, log_no: u64, after: u32, limit: usize) -> Result<Vec<RunRow>, StoreError> {
+        let key = (log_no.cast_signed(), after, limited(limit));
+        Ok(self.all(sql::RUNS, key, |columns| checked_run(log_no, columns))?)
+    }
+
+    fn run_by_id(&self, log_no: u64, run_id: &str) -> Result<Option<RunRow>, StoreError> {
+        let key = (log_no.cast_signed(), run_id);
+        Ok(self.one(sql::RUN_BY_ID, key, |columns| {
+            checked_run(log_no, columns)
+                .and_then(|row| found_by(row, |row| row.spine.run_id.as_str() == run_id))
+        })?)
+    }
+
+    fn run_by_invocation(&self, log_no: u64, id: &str) -> Result<Option<RunRow>, StoreError> {
+        let key = (log_no.cast_signed(), id);
+        Ok(self.one(sql::RUN_BY_INVOCATION, key, |columns| {
+            checked_run(log_no, columns)
+                .and_then(|row| found_by(row, |row| row.spine.invocation_id.as_str() == id))
+        })?)
+    }
+
+    fn last_run_of_turn(
+        &self,
+        log_no: u64,
+        turn_id: &str,
+        before: u32,
+    ) -> Result<Option<RunRow>, StoreError> {
+        let key = (log_no.cast_signed(), turn_id, before);
+        Ok(self.one(sql::LAST_RUN_OF_TURN, key, |columns| {
+            checked_run(log_no, columns)
+                .and_then(|row| found_by(row, |row| row.spine.turn_id.as_str() == turn_id))
+        })?)
+    }
+
+    fn items(
+        &self,
+        index_no: u64,
+        from: Position,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<Item>, StoreError> {
+        let Some((low, high)) = keys::items_from(index_no, from, direction) else {
+            return Ok(Vec::new());
+        };
+        let sql = match direction {
+            Direction::Newer => sql::ITEMS_NEWER,
+            Direction::Older => sql::ITEMS_OLDER,
+        };
+        Ok(self.all(sql, (low, high, limited(limit)), |columns| {
+            item(index_no, columns).ok_or_else(|| damaged_item(index_no, columns.i64(0)))
+        })?)
+    }
+
+    fn items_by_hash(&self, index_no: u64, hash: u64) -> Result<Vec<Item>, StoreError> {
+        let key = (index_no.cast_signed(), hash.cast_signed());
+        Ok(self.all(sql::ITEMS_BY_HASH, key, |columns| {
+            item(index_no, columns)
+                .filter(|item| hash64(item.base().as_bytes()) == hash)
+                .ok_or_else(|| damaged_item(index_no, columns.i64(13)))
+        })?)
+    }
+
+    fn segs(
+        &self,
+        index_no: u64,
+        position: Position,
+        lane: LanePart,
+        from: u64,
+        through: u64,
+        limit: usize,
+    ) -> Result<Vec<SegRow>, StoreError> {
+        let through = through.min(keys::MAX_ORDINAL);
+        let (Ok(p), true) = (keys::item(index_no, position), from <= through) else {
+            return Ok(Vec::new());
+        };
+        let (from, through) = (from.cast_signed(), through.cast_signed());
+        let key = (p, lane.0 as u8, lane.1, from, through, limited(limit));
+        Ok(self.all(sql::SEGS, key, |columns| {
+            seg(index_no, columns).ok_or_else(|| damaged_seg(index_no, columns))
+        })?)
+    }
+
+    fn last_seg(
+        &self,
+        index_no: u64,
+        position: Position,
+        lane: LanePart,
+        through: u64,
+    ) -> Result<Option<SegRow>, StoreError> {
+        let Ok(p) = keys::item(index_no, position) else {
+            return Ok(None);
+        };
+        let through = through.min(keys::MAX_ORDINAL).cast_signed();
+        let key = (p, lane.0 as u8, lane.1, through);
+        Ok(self.one(sql::LAST_SEG, key, |columns| {
+            seg(index_no, columns).ok_or_else(|| damaged_seg(index_no, columns))
+        })?)
+    }
+
+    fn contrib_log(&self, log_no: u64, source: &str) -> Result<Option<ContribLogRow>, StoreError> {
+        let key = (log_no.cast_signed(), source);
+        Ok(self.one(sql::CONTRIB_LOG, key, |columns| {
+            contrib_log(columns)
+                .filter(|row| row.log_no == log_no && row.source == source)
+                .ok_or_else(|| damaged_contrib_log(log_no, columns))
+        })?)
+    }
+
+    fn contrib_logs(&self, log_no: u64) -> Result<Vec<ContribLogRow>, StoreError> {
+        Ok(self.all(sql::CONTRIB_LOGS, [log_no.cast_signed()], |columns| {
+            contrib_log(columns)
+                .filter(|row| row.log_no == log_no)
+                .ok_or_else(|| damaged_contrib_log(log_no, columns))
+        })?)
+    }
+
+    fn facts(&self, contrib_no: u64, from: u64, limit: usize) -> Result<Vec<FactRow>, StoreError> {
+        let Some((low, high)) = keys::events(contrib_no, from, u64::MAX) else {
+            return Ok(Vec::new());
+        };
+        Ok(self.all(sql::FACTS, (low, high, limited(limit)), |columns| {
+            fact(contrib_no, columns).ok_or_else(|| {
+                let seq = columns.i64(0).map(keys::ordinal_of);
+                damaged_fact(contrib_no, seq)
+            })
+        })?)
+    }
+
+    fn facts_by_anchor(
+        &self,
+        contrib_no: u64,
+        after: Option<(u64, u64)>,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<FactRow>, StoreError> {
+        if contrib_no > keys::MAX_LOG {
+            return Ok(Vec::new());
+        }
+        let sql = match direction {
+            Direction::Newer => sql::FACTS_NEWER,
+            Direction::Older => sql::FACTS_OLDER,
+        };
+        // Anchors and sequences of stored facts are below 2^33.
+        let top = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let (anchor, seq) = match (after, direction) {
+            (Some((anchor, seq)), _) => (top(anchor), top(seq)),
+            (None, Direction::Newer) => (-1, -1),
+            (None, Direction::Older) => (i64::MAX, i64::MAX),
+        };
+        let key = (contrib_no.cast_signed(), anchor, seq, limited(limit));
+        Ok(self.all(sql, key, |columns| {
+            fact(contrib_no, columns)
+                .filter(|row| columns.u64(6) == Some(row.anchor))
+                .ok_or_else(|| damaged_fact(contrib_no, columns.u64(7)))
+        })?)
+    }
+
+    fn facts_by_id(&self, contrib_no: u64, hash: u64) -> Result<Vec<FactRow>, StoreError> {
+        if contrib_no > keys::MAX_LOG {
+            return Ok(Vec::new());
+        }
+        let key = (contrib_no.cast_signed(), hash.cast_signed());
+        Ok(self.all(sql::FACTS_BY_ID, key, |columns| {
+            fact(contrib_no, columns)
+                .filter(|row| hash64(row.id.as_bytes()) == hash)
+                .ok_or_else(|| damaged_fact(contrib_no, columns.u64(6)))
+        })?)
+    }
+}
+
+/// The counters as they are kept, with their checksum.
+pub fn encode_counters(counters: Counters) -> Vec<u8> {
+    let numbers = [
+        counters.session_no,
+        counters.log_no,
+        counters.index_no,
+        counters.contrib_no,
+    ];
+    let sum = sum(&numbers, &[]);
+    numbers
+        .iter()
+        .chain([&sum])
+        .flat_map(|number| number.to_le_bytes())
+        .collect()
+}
+
+fn decode_counters(bytes: &[u8]) -> Option<Counters> {
+    let (numbers, rest) = bytes.as_chunks::<8>();
+    let numbers: Vec<_> = numbers.iter().map(|n| u64::from_le_bytes(*n)).collect();
+    let [session_no, log_no, index_no, contrib_no, stored] = numbers[..] else {
+        return None;
+    };
+    let whole = rest.is_empty() && sum(&numbers[..4], &[]) == stored;
+    whole.then_some(Counters {
+        session_no,
+        log_no,
+        index_no,
+        contrib_no,
+    })
+}
+
+fn session(columns: Columns<'_>) -> Option<SessionRow> {
+    let row = SessionRow {
+        session_no: columns.u64(0)?,
+        session_id: SessionId::new(columns.text(1)?).ok()?,
+        log_no: columns.u64(2)?,
+        incarnation: columns.u64(3)?,
+        generation: columns.small(4)?,
+        authority: *Authority::ALL.get(columns.small::<usize>(5)?)?,
+        authority_rev: columns.u64(6)?,
+        followed: columns.bool(7)?,
+        import_ref: columns.optional(8, Columns::text)?.map(str::to_owned),
+        lease_owner: columns.u64(9)?,
+        lease_epoch: columns.u64(10)?,
+        created_at: columns.u64(11)?,
+    };
+    columns.has_sum(12, row.checksum()).then_some(row)
+}
+
+fn log(columns: Columns<'_>) -> Option<LogRow> {
+    let row = LogRow {
+        log_no: columns.u64(0)?,
+        family: columns.u64(1)?,
+        head: columns.u64(2)?,
+        base: columns.u64(3)?,
+        chain: columns.digest(4)?,
+        drained_seq: columns.u64(5)?,
+        runs: columns.small(6)?,
+        index_no: columns.u64(7)?,
+        index_version: columns.small(8)?,
+        index_head: columns.u64(9)?,
+        items: columns.u64(10)?,
+        tail: decode_tail(columns.bytes(11)?).ok()?,
+    };
+    columns.has_sum(12, row.checksum()).then_some(row)
+}
+
+fn event(key: i64, columns: Columns<'_>) -> FoundEvent {
+    let ordinal = keys::ordinal_of(key);
+    let log_no = key.cast_unsigned() >> keys::ORDINAL_BITS;
+    let row = (|| {
+        let row = EventRow {
+            ordinal,
+            run_no: columns.small(1)?,
+            run_seq: columns.u64(2)?,
+            committed_at: columns.u64(3)?,
+            form: columns.small(4)?,
+            chain: columns.digest(5)?,
+            body: columns.bytes(6)?.to_vec(),
+        };
+        columns.has_sum(7, row.checksum(log_no)).then_some(row)
+    })();
+    row.map_or(FoundEvent::Damaged { ordinal }, FoundEvent::Whole)
+}
+
+fn run(log_no: u64, columns: Columns<'_>) -> Option<RunRow> {
+    let (open_before, rest) = columns.bytes(7)?.as_chunks::<4>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let row = RunRow {
+        run_no: columns.small(1)?,
+        spine: Spine {
+            run_id: RunId::new(columns.text(2)?).ok()?,
+            turn_id: TurnId::new(columns.text(3)?).ok()?,
+            invocation_id: InvocationId::new(columns.text(4)?).ok()?,
+        },
+        opened: columns.u64(5)?,
+        terminal: columns.optional(6, Columns::u64)?,
+        open_before: open_before.iter().map(|n| u32::from_le_bytes(*n)).collect(),
+        inline: columns.bool(8)?,
+        output: columns.bool(9)?,
+        facts: decode_run_facts(columns.bytes(10)?).ok()?,
+    };
+    columns.has_sum(11, row.checksum(log_no)).then_some(row)
+}
+
+fn damaged_run(log_no: u64, run_no: impl std::fmt::Display) -> Error {
+    Error::damaged("runs", format!("log {log_no}, run {run_no}"))
+}
+
+fn checked_run(log_no: u64, columns: Columns<'_>) -> Result<RunRow, Error> {
+    run(log_no, columns).ok_or_else(|| damaged_run(log_no, columns.i64(1).unwrap_or_default()))
+}
+
+/// An index that leads to a row of another name is damaged.
+fn found_by(row: RunRow, is_it: impl FnOnce(&RunRow) -> bool) -> Result<RunRow, Error> {
+    if is_it(&row) {
+        Ok(row)
+    } else {
+        Err(Error::damaged("runs", format!("index entry of run {}", row.run_no)))
+    }
+}
+
+fn item(index_no: u64, columns: Columns<'_>) -> Option<Item> {
+    let item = Item {
+        position: keys::position_of(columns.i64(0)?),
+        number: columns.u64(1)?,
+        kind: *ItemKind::ALL.get(columns.small::<usize>(2)?)?,
+        output_retained: columns.bool(3)?,
+        run_no: columns.small(4)?,
+        revision: columns.u64(5)?,
+        weight: columns.u64(6)?,
+        key: columns.text(7)?.into(),
+        ts: columns.text(8)?.into(),
+        step: columns.u64(9)?,
+        operation: columns.u64(10)?,
+        need: decode_need(columns.bytes(11)?).ok()?,
+    };
+    columns.has_sum(12, item_checksum(&item, index_no)).then_some(item)
+}
+
+fn damaged_item(index_no: u64, key: Option<i64>) -> Error {
+    let Position { ordinal, slot } = keys::position_of(key.unwrap_or_default());
+    Error::damaged("items", format!("index {index_no}, item {ordinal}.{slot}"))
+}
+
+/// The checksum that is stored with a chunk's place.
+pub fn seg_checksum(index_no: u64, row: &SegRow) -> u64 {
+    sum(
+        &[
+            index_no,
+            row.position.ordinal,
+            row.position.slot.into(),
+            row.lane.0 as u64,
+            row.lane.1.into(),
+            row.seg,
+            row.before,
+            row.bytes,
+            row.n.into(),
+            row.last,
+        ],
+        &[],
+    )
+}
+
+fn seg(index_no: u64, columns: Columns<'_>) -> Option<SegRow> {
+    let row = SegRow {
+        position: keys::position_of(columns.i64(0)?),
+        lane: (Lane::from_number(columns.small(1)?)?, columns.small(2)?),
+        seg: columns.u64(3)?,
+        before: columns.u64(4)?,
+        bytes: columns.u64(5)?,
+        n: columns.small(6)?,
+        last: columns.u64(7)?,
+    };
+    columns.has_sum(8, seg_checksum(index_no, &row)).then_some(row)
+}
+
+fn damaged_seg(index_no: u64, columns: Columns<'_>) -> Error {
+    let Position { ordinal, slot } = keys::position_of(columns.i64(0).unwrap_or_default());
+    let seg = columns.i64(3).unwrap_or_default();
+    let key = format!("index {index_no}, item {ordinal}.{slot}, chunk {seg}");
+    Error::damaged("item_segs", key)
+}
+
+fn contrib_log(columns: Columns<'_>) -> Option<ContribLogRow> {
+    let row = ContribLogRow {
+        contrib_no: columns.u64(0)?,
+        source: columns.text(1)?.to_owned(),
+        log_no: columns.u64(2)?,
+        rank: columns.small(3)?,
+        head: columns.u64(4)?,
+        chain: columns.digest(5)?,
+    };
+    columns.has_sum(6, row.checksum()).then_some(row)
+}
+
+fn damaged_contrib_log(log_no: u64, columns: Columns<'_>) -> Error {
+    let number = columns.i64(0).unwrap_or_default();
+    Error::damaged("contrib_logs", format!("log {log_no}, number {number}"))
+}
+
+fn fact(contrib_no: u64, columns: Columns<'_>) -> Option<FactRow> {
+    let row = FactRow {
+        seq: keys::ordinal_of(columns.i64(0)?),
+        anchor: columns.u64(1)?,
+        id: columns.text(2)?.to_owned(),
+        chain: columns.digest(3)?,
+        body: columns.text(4)?.to_owned(),
+    };
+    columns.has_sum(5, row.checksum(contrib_no)).then_some(row)
+}
+
+fn damaged_fact(contrib_no: u64, seq: Option<u64>) -> Error {
+    let seq = seq.unwrap_or_default();
+    Error::damaged("contrib_facts", format!("contribution log {contrib_no}, fact {seq}"))
+}

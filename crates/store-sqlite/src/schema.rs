@@ -1,0 +1,502 @@
+//! What is in the file, and how it is opened.
+//!
+//! Opening looks before it touches: the first look at a file that exists is
+//! through a connection that takes no locks, reads no WAL and cannot write, so
+//! a file that is not a store stays byte for byte as it was.
+
+use crate::config::SqliteConfig;
+use crate::error::{Error, Refusal};
+use folio_codec::FORMAT_VERSION;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// `Foli`: marks a database as a store.
+const APPLICATION_ID: u32 = 0x466f_6c69;
+/// The version of the tables below.
+const SCHEMA_VERSION: u32 = 1;
+/// The first SQLite without the WAL reset fault.
+const OLDEST_SQLITE: i32 = 3_051_003;
+/// Frames of WAL after which a commit copies them into the database: 16 MiB.
+const CHECKPOINT_PAGES: u32 = 4_000;
+/// Every statement of the adapter fits.
+const CACHED_STATEMENTS: usize = 96;
+
+/// The tables.
+///
+/// Bodies that may be large stand in rowid tables, whose leaves hold them
+/// whole; small rows that are only looked up need no rowid. Keys that hold two
+/// numbers are packed (`keys`). `sum` is the checksum of the row.
+const TABLES: &str = "
+CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
+
+-- The commit journal: one row for a group commit.
+CREATE TABLE commits (seq INTEGER PRIMARY KEY, sum INTEGER NOT NULL, body BLOB NOT NULL) STRICT;
+
+CREATE TABLE sessions (
+  session_no INTEGER PRIMARY KEY, session_id TEXT NOT NULL UNIQUE, log_no INTEGER NOT NULL UNIQUE,
+  incarnation INTEGER NOT NULL, generation INTEGER NOT NULL, authority INTEGER NOT NULL,
+  authority_rev INTEGER NOT NULL, followed INTEGER NOT NULL, import_ref TEXT,
+  lease_owner INTEGER NOT NULL, lease_epoch INTEGER NOT NULL, created_at INTEGER NOT NULL,
+  sum INTEGER NOT NULL) STRICT;
+
+CREATE TABLE logs (
+  log_no INTEGER PRIMARY KEY, family INTEGER NOT NULL, head INTEGER NOT NULL,
+  base INTEGER NOT NULL, chain BLOB NOT NULL, drained_seq INTEGER NOT NULL, runs INTEGER NOT NULL,
+  index_no INTEGER NOT NULL, index_version INTEGER NOT NULL, index_head INTEGER NOT NULL,
+  items INTEGER NOT NULL, tail BLOB NOT NULL, sum INTEGER NOT NULL) STRICT;
+
+-- Which log holds a log's events up to an ordinal.
+CREATE TABLE spans (
+  log_no INTEGER NOT NULL, upto INTEGER NOT NULL, src INTEGER NOT NULL,
+  PRIMARY KEY (log_no, upto)) STRICT, WITHOUT ROWID;
+CREATE INDEX spans_src ON spans (src, upto);
+
+-- What all chunks of a stream have in common.
+CREATE TABLE streams (
+  log_no INTEGER NOT NULL, stream_no INTEGER NOT NULL, template BLOB NOT NULL,
+  PRIMARY KEY (log_no, stream_no)) STRICT, WITHOUT ROWID;
+
+-- k: log_no << 33 | ordinal
+CREATE TABLE events (
+  k INTEGER PRIMARY KEY, run_no INTEGER NOT NULL, run_seq INTEGER NOT NULL,
+  committed_at INTEGER NOT NULL, form INTEGER NOT NULL, sum INTEGER NOT NULL, chain BLOB NOT NULL,
+  body BLOB NOT NULL) STRICT;
+
+-- Chunks that are packed together; k as for events.
+CREATE TABLE segs (
+  k INTEGER PRIMARY KEY, last INTEGER NOT NULL, stream_no INTEGER NOT NULL, n INTEGER NOT NULL,
+  form INTEGER NOT NULL, text_of INTEGER, sum INTEGER NOT NULL, chain BLOB NOT NULL,
+  body BLOB NOT NULL) STRICT;
+
+CREATE TABLE event_ids (
+  family INTEGER NOT NULL, h INTEGER NOT NULL, log_no INTEGER NOT NULL, ordinal INTEGER NOT NULL,
+  PRIMARY KEY (family, h, log_no, ordinal)) STRICT, WITHOUT ROWID;
+
+-- Ids of one stem with running numbers.
+CREATE TABLE id_runs (
+  family INTEGER NOT NULL, stem TEXT NOT NULL, n0 INTEGER NOT NULL, log_no INTEGER NOT NULL,
+  cnt INTEGER NOT NULL, seg INTEGER NOT NULL,
+  PRIMARY KEY (family, stem, n0, log_no)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE runs (
+  log_no INTEGER NOT NULL, run_no INTEGER NOT NULL, run_id TEXT NOT NULL, turn_id TEXT NOT NULL,
+  invocation_id TEXT NOT NULL, opened INTEGER NOT NULL, terminal INTEGER,
+  open_before BLOB NOT NULL, inline INTEGER NOT NULL, output INTEGER NOT NULL,
+  facts BLOB NOT NULL, sum INTEGER NOT NULL,
+  PRIMARY KEY (log_no, run_no)) STRICT, WITHOUT ROWID;
+CREATE INDEX runs_id ON runs (log_no, run_id, run_no);
+CREATE INDEX runs_inv ON runs (log_no, invocation_id, run_no);
+CREATE INDEX runs_turn ON runs (log_no, turn_id, run_no);
+CREATE INDEX runs_open ON runs (log_no, run_no) WHERE terminal IS NULL;
+
+-- p: index_no << 36 | ordinal << 3 | slot
+CREATE TABLE items (
+  p INTEGER PRIMARY KEY, n INTEGER NOT NULL, kind INTEGER NOT NULL, flags INTEGER NOT NULL,
+  run_no INTEGER NOT NULL, rev INTEGER NOT NULL, weight INTEGER NOT NULL, key TEXT NOT NULL,
+  ts TEXT NOT NULL, step INTEGER NOT NULL, op INTEGER NOT NULL, need BLOB NOT NULL,
+  sum INTEGER NOT NULL, row_len INTEGER, row_sha BLOB) STRICT;
+
+-- What an item needs beyond what its row holds.
+CREATE TABLE item_more (
+  p INTEGER NOT NULL, ordinal INTEGER NOT NULL, what INTEGER NOT NULL,
+  PRIMARY KEY (p, ordinal)) STRICT, WITHOUT ROWID;
+
+-- The chunks of an item, by lane.
+CREATE TABLE item_segs (
+  p INTEGER NOT NULL, lane INTEGER NOT NULL, part INTEGER NOT NULL, seg INTEGER NOT NULL,
+  before INTEGER NOT NULL, bytes INTEGER NOT NULL, n INTEGER NOT NULL, last INTEGER NOT NULL,
+  sum INTEGER NOT NULL, PRIMARY KEY (p, lane, part, seg)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE item_keys (
+  index_no INTEGER NOT NULL, h INTEGER NOT NULL, p INTEGER NOT NULL,
+  PRIMARY KEY (index_no, h, p)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE blobs (
+  blob_no INTEGER PRIMARY KEY, sha BLOB NOT NULL UNIQUE, len INTEGER NOT NULL,
+  pieces INTEGER NOT NULL, stager INTEGER) STRICT;
+-- k: blob_no << 20 | piece
+CREATE TABLE pieces (k INTEGER PRIMARY KEY, sum INTEGER NOT NULL, body BLOB NOT NULL) STRICT;
+CREATE TABLE blob_refs (
+  sha BLOB NOT NULL, log_no INTEGER NOT NULL, ordinal INTEGER NOT NULL,
+  PRIMARY KEY (sha, log_no, ordinal)) STRICT, WITHOUT ROWID;
+CREATE INDEX blob_refs_log ON blob_refs (log_no, ordinal);
+
+-- scope: the log of the session that the facts belong to.
+CREATE TABLE contrib_logs (
+  c INTEGER PRIMARY KEY, source TEXT NOT NULL, scope INTEGER NOT NULL, rank INTEGER NOT NULL,
+  head INTEGER NOT NULL, chain BLOB NOT NULL, sum INTEGER NOT NULL,
+  UNIQUE (scope, source)) STRICT;
+-- k: c << 33 | seq
+CREATE TABLE contrib_facts (
+  k INTEGER PRIMARY KEY, anchor INTEGER NOT NULL, id TEXT NOT NULL, chain BLOB NOT NULL,
+  body TEXT NOT NULL, sum INTEGER NOT NULL) STRICT;
+CREATE TABLE contrib_items (
+  c INTEGER NOT NULL, anchor INTEGER NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY (c, anchor, seq)) STRICT, WITHOUT ROWID;
+CREATE TABLE contrib_ids (
+  c INTEGER NOT NULL, h INTEGER NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY (c, h, seq)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE owners (
+  owner INTEGER PRIMARY KEY, name TEXT NOT NULL, pid INTEGER NOT NULL,
+  lock_file TEXT NOT NULL) STRICT;
+
+CREATE TABLE views (
+  view INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, version INTEGER NOT NULL) STRICT;
+CREATE TABLE view_rows (
+  view INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
+  PRIMARY KEY (view, key)) STRICT, WITHOUT ROWID;
+CREATE TABLE view_marks (
+  view INTEGER NOT NULL, log_no INTEGER NOT NULL, head INTEGER NOT NULL,
+  PRIMARY KEY (view, log_no)) STRICT, WITHOUT ROWID;
+CREATE INDEX view_marks_log ON view_marks (log_no);
+
+CREATE TABLE removals (
+  seq INTEGER PRIMARY KEY, h BLOB NOT NULL, at INTEGER NOT NULL, policy TEXT NOT NULL,
+  events INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT;
+-- Erasures whose bytes are still in the file.
+CREATE TABLE scrub (
+  seq INTEGER PRIMARY KEY, reason INTEGER NOT NULL, since INTEGER NOT NULL) STRICT;
+";
+
+/// How connections to an open store are made.
+#[derive(Debug, Clone)]
+pub struct Source {
+    path: PathBuf,
+    busy_timeout: Duration,
+    /// The file stands where nothing can be created beside it, and nobody
+    /// writes it.
+    immutable: bool,
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    Nothing,
+    Store,
+}
+
+/// Opens a store: how to connect to it, and the write connection unless it is
+/// opened for reading alone.
+pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Connection>), Error> {
+    let path = std::path::absolute(&config.path).unwrap_or_else(|_| config.path.clone());
+    let refuse = |why| Error::Open {
+        path: config.path.clone(),
+        why,
+    };
+    if rusqlite::version_number() < OLDEST_SQLITE {
+        return Err(refuse(Refusal::OldSqlite(rusqlite::version())));
+    }
+    let mut source = Source {
+        path,
+        busy_timeout: config.busy_timeout,
+        immutable: false,
+    };
+    let opened = if config.read_only {
+        source.look().and_then(|()| source.check_reader()).map(|()| None)
+    } else {
+        source.open_writer(config.create).map(Some)
+    };
+    match opened {
+        Ok(writer) => Ok((source, writer)),
+        Err(Failure::Refused(why)) => Err(refuse(why)),
+        Err(Failure::Failed(error)) => Err(match error.sqlite_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => refuse(Refusal::Locked),
+            Some(ErrorCode::NotADatabase) => refuse(Refusal::NotAStore),
+            Some(ErrorCode::ReadOnly) => refuse(Refusal::ReadOnly),
+            Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                refuse(Refusal::Unreachable)
+            }
+            _ => error,
+        }),
+    }
+}
+
+/// Why opening went no further.
+enum Failure {
+    Refused(Refusal),
+    Failed(Error),
+}
+
+impl From<Refusal> for Failure {
+    fn from(why: Refusal) -> Self {
+        Self::Refused(why)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl Source {
+    /// A connection for reading.
+    pub fn connect_reader(&self) -> Result<Connection, Error> {
+        let conn = if self.immutable {
+            connect_immutable(&self.path)?
+        } else {
+            Connection::open_with_flags(
+                &self.path,
+                OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            )?
+        };
+        self.configure(&conn)?;
+        conn.execute_batch("PRAGMA query_only = ON")?;
+        Ok(conn)
+    }
+
+    /// Whether the file is there and no stranger's, without touching it.
+    fn look(&self) -> Result<(), Failure> {
+        let meta = match fs::metadata(&self.path) {
+            Ok(meta) => meta,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(Refusal::Missing.into());
+            }
+            Err(_) => return Err(Refusal::Unreachable.into()),
+        };
+        if meta.is_dir() {
+            return Err(Refusal::Directory.into());
+        }
+        if !meta.is_file() {
+            return Err(Refusal::NotAStore.into());
+        }
+        if meta.len() > 0 {
+            inspect(&connect_immutable(&self.path)?)?;
+        }
+        Ok(())
+    }
+
+    fn check_reader(&mut self) -> Result<(), Failure> {
+        // A reader of a WAL database needs files beside it. Where it cannot make
+        // them, the file can be read as it is, if no WAL holds newer rows.
+        let has_wal = fs::metadata(beside(&self.path, "-wal")).is_ok_and(|meta| meta.len() > 0);
+        self.immutable = !has_wal && is_in_read_only_directory(&self.path);
+        let held = self.connect_reader().map_err(Failure::from).and_then(|conn| inspect(&conn));
+        let held = match held {
+            Err(Failure::Failed(error))
+                if !has_wal
+                    && !self.immutable
+                    && matches!(
+                        error.sqlite_code(),
+                        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+                    ) =>
+            {
+                self.immutable = true;
+                inspect(&self.connect_reader()?)
+            }
+            held => held,
+        };
+        match held? {
+            Holds::Store => Ok(()),
+            Holds::Nothing => Err(Refusal::Missing.into()),
+        }
+    }
+
+    fn open_writer(&self, create: bool) -> Result<Connection, Failure> {
+        match self.look() {
+            Ok(()) => {
+                let meta = fs::metadata(&self.path).map_err(|_| Refusal::Unreachable)?;
+                if meta.permissions().readonly() {
+                    return Err(Refusal::ReadOnly.into());
+                }
+                if meta.len() == 0 && !create {
+                    return Err(Refusal::Missing.into());
+                }
+            }
+            Err(Failure::Refused(Refusal::Missing)) if create => {
+                if !self.path.parent().is_some_and(Path::is_dir) {
+                    return Err(Refusal::NoDirectory.into());
+                }
+            }
+            Err(failure) => return Err(failure),
+        }
+        if is_in_read_only_directory(&self.path) {
+            return Err(Refusal::ReadOnly.into());
+        }
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
+        let mut conn = Connection::open_with_flags(&self.path, flags)?;
+        // SQLite falls back to reading where it may not write.
+        if conn.is_readonly(c"main")? {
+            return Err(Refusal::ReadOnly.into());
+        }
+        self.configure(&conn)?;
+        // The first look did not see what stands in the WAL alone.
+        let held = inspect(&conn)?;
+        if held == Holds::Nothing && !create {
+            return Err(Refusal::Missing.into());
+        }
+        self.make_durable(&conn)?;
+        if held == Holds::Nothing {
+            create_tables(&mut conn)?;
+        }
+        check_format(&conn)?;
+        Ok(conn)
+    }
+
+    fn configure(&self, conn: &Connection) -> Result<(), Error> {
+        conn.busy_timeout(self.busy_timeout)?;
+        conn.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+        conn.execute_batch(
+            "PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; \
+             PRAGMA mmap_size = 0; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY",
+        )?;
+        Ok(())
+    }
+
+    /// Puts the file into the state in which a commit is on the disk, and asks
+    /// whether it is.
+    fn make_durable(&self, conn: &Connection) -> Result<(), Failure> {
+        // The page size has an effect on an empty file alone.
+        conn.execute_batch("PRAGMA page_size = 4096")?;
+        let until = Instant::now() + self.busy_timeout;
+        let mode: String = loop {
+            match conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)) {
+                Ok(mode) => break mode,
+                // Two that switch at once refuse each other without waiting.
+                Err(error)
+                    if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                        && Instant::now() < until =>
+                {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        conn.execute_batch(&format!(
+            "PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; \
+             PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; PRAGMA journal_size_limit = -1"
+        ))?;
+        // An fsync of macOS does not reach the platter.
+        #[cfg(target_os = "macos")]
+        conn.execute_batch("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")?;
+        let synchronous: i64 = conn.query_row("PRAGMA synchronous", [], |row| row.get(0))?;
+        if !mode.eq_ignore_ascii_case("wal") || synchronous < 2 {
+            let found = format!("the journal mode is {mode} and synchronous is {synchronous}");
+            return Err(Refusal::NotDurable(found).into());
+        }
+        Ok(())
+    }
+}
+
+/// Whose file this is. All of it is read in one transaction: another process
+/// may be making the tables.
+fn inspect(conn: &Connection) -> Result<Holds, Failure> {
+    let read = conn.unchecked_transaction()?;
+    let number = |pragma: &str| read.query_row(pragma, [], |row| row.get::<_, i64>(0));
+    let application = number("PRAGMA application_id")?;
+    let version = number("PRAGMA user_version")?;
+    if application != i64::from(APPLICATION_ID) {
+        let tables = number("SELECT EXISTS (SELECT 1 FROM sqlite_schema)")?;
+        return if (application, version, tables) == (0, 0, 0) {
+            Ok(Holds::Nothing)
+        } else {
+            Err(Refusal::NotAStore.into())
+        };
+    }
+    match u32::try_from(version) {
+        Ok(found) if found > SCHEMA_VERSION => Err(Refusal::Newer {
+            found,
+            known: SCHEMA_VERSION,
+        }
+        .into()),
+        Ok(SCHEMA_VERSION) => Ok(Holds::Store),
+        // Mark and version are written together.
+        _ => Err(Error::damaged("header", "user_version").into()),
+    }
+}
+
+fn create_tables(conn: &mut Connection) -> Result<(), Failure> {
+    let write = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    // Whoever held the lock before may have made them.
+    let version: i64 = write.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version == 0 {
+        write.execute_batch(TABLES)?;
+        write.execute_batch(&format!(
+            "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}"
+        ))?;
+        let mut id = [0; 16];
+        // The id only tells stores apart; without randomness it stays zero.
+        let _ = getrandom::fill(&mut id);
+        for (key, value) in [
+            ("format", &FORMAT_VERSION.to_le_bytes()[..]),
+            ("store_id", &id[..]),
+            ("fence", &0_u64.to_le_bytes()[..]),
+            ("counters", &crate::reader::encode_counters(folio_store::engine::Counters::default())),
+        ] {
+            write.execute(crate::sql::PUT_META, (key, value))?;
+        }
+    }
+    write.commit()?;
+    Ok(())
+}
+
+/// Whether this build knows the stored forms.
+fn check_format(conn: &Connection) -> Result<(), Failure> {
+    let bytes: Vec<u8> = conn.query_row(crate::sql::META, ["format"], |row| row.get(0))?;
+    let found = <[u8; 4]>::try_from(&*bytes)
+        .map(u32::from_le_bytes)
+        .map_err(|_| Error::damaged("meta", "format"))?;
+    if found > FORMAT_VERSION {
+        let known = FORMAT_VERSION;
+        return Err(Refusal::Newer { found, known }.into());
+    }
+    Ok(())
+}
+
+/// A connection that reads the file alone: no locks, no WAL, no writing.
+fn connect_immutable(path: &Path) -> Result<Connection, Error> {
+    Ok(Connection::open_with_flags(
+        format!("{}?immutable=1", uri(path)),
+        OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_URI,
+    )?)
+}
+
+/// A path as SQLite's URIs spell it.
+fn uri(path: &Path) -> String {
+    let mut out = String::from("file:");
+    if cfg!(windows) {
+        out.push('/');
+    }
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'\\' if cfg!(windows) => out.push('/'),
+            b':' if cfg!(windows) => out.push(':'),
+            b'/' | b'.' | b'_' | b'-' => out.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => out.push(char::from(*byte)),
+            byte => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// The path of a file that SQLite keeps beside the database.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Whether nothing can be created beside a file. The mode is asked, and not
+/// what this user could do against it: a directory that is marked as read-only
+/// is left alone even by root. Elsewhere than on Unix the mark means something
+/// else.
+fn is_in_read_only_directory(path: &Path) -> bool {
+    cfg!(unix)
+        && path
+            .parent()
+            .and_then(|parent| fs::metadata(parent).ok())
+            .is_some_and(|meta| meta.permissions().readonly())
+}

@@ -1,0 +1,1 @@
+//! Tests of rows, files and transactions.
