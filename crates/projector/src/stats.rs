@@ -254,10 +254,8 @@ impl Fold {
             return Ok(());
         }
         match (&*kind, view.role) {
-            ("text", Role::User) => {
-                if inline && typed_by_a_person(&view) {
-                    self.stats.user_messages += 1;
-                }
+            ("text", Role::User) if inline && typed_by_a_person(&view) => {
+                self.stats.user_messages += 1;
             }
             ("text" | "thinking", Role::Model) => {
                 self.message(folio_core::claims::stable_id(&view).into_owned());

@@ -1,0 +1,225 @@
+//! What a page is asked with, and what it answers.
+
+use folio_core::{Direction, Json, SessionId, Watermarks};
+use folio_store::ReadStats;
+use std::fmt::Write as _;
+
+/// Which snapshot a page shows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Through {
+    /// The newest one, or the cursor's.
+    #[default]
+    Latest,
+    /// This one.
+    At(Watermarks),
+}
+
+/// Where a page begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PagePosition {
+    /// At the end that the direction leads away from.
+    Edge,
+    /// Where another page left off.
+    Cursor(String),
+    /// At the item with this key, itself included.
+    Around(Box<str>),
+    /// At the first item at or after an ordinal (newer), or at or before it
+    /// (older).
+    AtOrdinal(u64),
+}
+
+/// What to do where events are missing or damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnGap {
+    /// Refuse the page.
+    #[default]
+    Fail,
+    /// Put an entry in the place of the row.
+    Mark,
+}
+
+/// A page to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageRequest {
+    /// The session.
+    pub session: SessionId,
+    /// The snapshot.
+    pub through: Through,
+    /// The direction; `None` is the cursor's, else older.
+    pub direction: Option<Direction>,
+    /// Where to begin.
+    pub position: PagePosition,
+    /// The most entries, within [`MAX_ITEMS`](crate::MAX_ITEMS).
+    pub max_items: usize,
+    /// The most bytes of rows or fragment data, within
+    /// [`MAX_BYTES`](crate::MAX_BYTES).
+    pub max_bytes: usize,
+    /// What to do where events are missing.
+    pub on_gap: OnGap,
+}
+
+impl PageRequest {
+    /// The newest page: 50 items, 256 KiB.
+    pub fn newest(session: SessionId) -> Self {
+        Self {
+            session,
+            through: Through::Latest,
+            direction: None,
+            position: PagePosition::Edge,
+            max_items: 50,
+            max_bytes: 256 << 10,
+            on_gap: OnGap::Fail,
+        }
+    }
+
+    /// The same page, going on at a cursor.
+    #[must_use]
+    pub fn at_cursor(mut self, cursor: impl Into<String>) -> Self {
+        self.position = PagePosition::Cursor(cursor.into());
+        self.direction = None;
+        self
+    }
+}
+
+/// One entry of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Entry {
+    /// A whole row.
+    Row {
+        /// The item's key.
+        key: Box<str>,
+        /// Its revision: clients reconcile by key and revision.
+        revision: u64,
+        /// The row as canonical JSON.
+        row: String,
+    },
+    /// A part of a row that is larger than a page.
+    Fragment {
+        /// The item's key.
+        key: Box<str>,
+        /// Its revision.
+        revision: u64,
+        /// Where in the row's bytes the data begins.
+        byte_offset: u64,
+        /// The length of the row.
+        total_bytes: u64,
+        /// The SHA-256 of the row.
+        digest: [u8; 32],
+        /// The bytes, cut between characters.
+        data: String,
+    },
+    /// A row that cannot be shown.
+    Gap {
+        /// The source.
+        source: Box<str>,
+        /// The first position that is missing or damaged.
+        from: u64,
+        /// The last one.
+        to: u64,
+        /// The stable code.
+        code: &'static str,
+    },
+}
+
+impl Entry {
+    /// The entry as JSON.
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) {
+        // Writing to a String cannot fail.
+        let _unfailing = match self {
+            Self::Row { key, revision, row } => {
+                write!(
+                    out,
+                    "{{\"key\":{},\"revision\":{revision},\"row\":{row}}}",
+                    Json::string(key)
+                )
+            }
+            Self::Fragment {
+                key,
+                revision,
+                byte_offset,
+                total_bytes,
+                digest,
+                data,
+            } => write!(
+                out,
+                "{{\"key\":{},\"revision\":{revision},\"fragment\":{{\"byte_offset\":{byte_offset},\"total_bytes\":{total_bytes},\"digest\":\"sha256:{}\",\"data\":{}}}}}",
+                Json::string(key),
+                hex(digest),
+                Json::string(data),
+            ),
+            Self::Gap {
+                source,
+                from,
+                to,
+                code,
+            } => write!(
+                out,
+                "{{\"gap\":{{\"source\":{},\"from\":{from},\"to\":{to},\"code\":\"{code}\"}}}}",
+                Json::string(source),
+            ),
+        };
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+            let _unfailing = write!(out, "{byte:02x}");
+            out
+        })
+}
+
+/// A bounded slice of a transcript.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The session.
+    pub session: SessionId,
+    /// The snapshot.
+    pub through: Watermarks,
+    /// The entries, in the order of the transcript.
+    pub entries: Vec<Entry>,
+    /// Where older entries go on; `None` if there are none.
+    pub older: Option<String>,
+    /// Where newer entries go on; `None` if there are none at this snapshot.
+    pub newer: Option<String>,
+    /// What it cost.
+    pub stats: ReadStats,
+}
+
+impl Page {
+    /// The page as JSON.
+    pub fn to_json(&self) -> String {
+        let mut out = format!(
+            "{{\"session_id\":{},\"through\":{{",
+            Json::string(self.session.as_str())
+        );
+        for (i, (source, watermark)) in self.through.iter().enumerate() {
+            let comma = if i > 0 { "," } else { "" };
+            let _unfailing = write!(out, "{comma}{}:{watermark}", Json::string(source));
+        }
+        out.push_str("},\"entries\":[");
+        for (i, entry) in self.entries.iter().enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            entry.write(&mut out);
+        }
+        out.push(']');
+        for (name, cursor) in [("older", &self.older), ("newer", &self.newer)] {
+            let cursor = cursor
+                .as_deref()
+                .map_or("null".to_owned(), |c| Json::string(c).to_string());
+            let _unfailing = write!(out, ",\"{name}\":{cursor}");
+        }
+        out.push('}');
+        out
+    }
+}

@@ -1,0 +1,84 @@
+//! What offers rows to a transcript.
+
+use async_trait::async_trait;
+use folio_core::cursor::RUNTIME_SOURCE;
+use folio_core::{Direction, SessionId};
+use folio_projector::{RuntimeEventReadModel, TranscriptProjectionPage, TranscriptQuery};
+use folio_store::{Start, StoreError};
+
+/// Which rows a source is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scan {
+    /// The session.
+    pub session: SessionId,
+    /// The source's watermark; `None` is its newest.
+    pub through: Option<u64>,
+    /// The direction.
+    pub direction: Direction,
+    /// Where to begin.
+    pub start: Start,
+    /// The most rows.
+    pub max_items: usize,
+    /// The most bytes of rows; the first may exceed it alone.
+    pub max_bytes: usize,
+}
+
+/// The rows that a source offers.
+pub type Scanned = TranscriptProjectionPage;
+
+/// A source of rows: the seam at which transcripts are composed.
+///
+/// # Contract
+/// A scan answers at most `max_items` rows, whatever the source holds, from
+/// the state at its watermark, in the direction asked for. A row keeps its
+/// place for ever.
+#[async_trait]
+pub trait ContributionSource: Send + Sync {
+    /// The name under which its watermark stands in pages and cursors.
+    fn name(&self) -> &str;
+    /// Reads rows.
+    ///
+    /// # Errors
+    /// Those of the source.
+    async fn scan(&self, scan: Scan) -> Result<Scanned, StoreError>;
+}
+
+/// The runtime ledger as a source.
+#[derive(Debug, Clone)]
+pub struct RuntimeSource {
+    model: RuntimeEventReadModel,
+}
+
+impl RuntimeSource {
+    /// The rows of a read model.
+    pub fn new(model: RuntimeEventReadModel) -> Self {
+        Self { model }
+    }
+}
+
+#[async_trait]
+impl ContributionSource for RuntimeSource {
+    fn name(&self) -> &str {
+        RUNTIME_SOURCE
+    }
+
+    async fn scan(&self, scan: Scan) -> Result<Scanned, StoreError> {
+        let Scan {
+            session,
+            through,
+            direction,
+            start,
+            max_items,
+            max_bytes,
+        } = scan;
+        let query = TranscriptQuery {
+            session,
+            through_ordinal: through,
+            direction,
+            position: start,
+            max_items,
+            max_bytes,
+        };
+        self.model.read_transcript_page(&query).await
+    }
+}
