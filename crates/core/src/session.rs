@@ -1,4 +1,6 @@
-//! Who has the say over a session.
+//! Who has the say over a session, and what is known of a run.
+
+use alloc::string::String;
 
 words! {
     /// The authority of a session. New sessions start as
@@ -38,15 +40,15 @@ object! {
         /// The state of the run.
         status: RunStatus = "status",
         /// The kind of backend.
-        backend_kind: alloc::string::String = "backendKind",
+        backend_kind: String = "backendKind",
         /// The connection to the provider.
-        llm_connection_slug: alloc::string::String = "llmConnectionSlug",
+        llm_connection_slug: String = "llmConnectionSlug",
         /// The model.
-        model_id: alloc::string::String = "modelId",
+        model_id: String = "modelId",
         /// The working directory.
-        cwd: alloc::string::String = "cwd",
+        cwd: String = "cwd",
         /// The permission mode.
-        permission_mode: alloc::string::String = "permissionMode",
+        permission_mode: String = "permissionMode",
         /// When it began, in milliseconds since 1970.
         created_at: crate::Number = "createdAt",
         /// When it last changed.
@@ -56,59 +58,59 @@ object! {
         /// When it ended.
         completed_at: Option<crate::Number> = "completedAt",
         /// The run that started it as a child.
-        parent_run_id: Option<alloc::string::String> = "parentRunId",
+        parent_run_id: Option<String> = "parentRunId",
         /// The run it resumes.
-        resumed_from_run_id: Option<alloc::string::String> = "resumedFromRunId",
+        resumed_from_run_id: Option<String> = "resumedFromRunId",
         /// The run it retries.
-        retried_from_run_id: Option<alloc::string::String> = "retriedFromRunId",
+        retried_from_run_id: Option<String> = "retriedFromRunId",
         /// The agent.
-        agent_id: Option<alloc::string::String> = "agentId",
+        agent_id: Option<String> = "agentId",
         /// The agent's name.
-        agent_name: Option<alloc::string::String> = "agentName",
+        agent_name: Option<String> = "agentName",
         /// The turn of its parent.
-        parent_turn_id: Option<alloc::string::String> = "parentTurnId",
+        parent_turn_id: Option<String> = "parentTurnId",
         /// The turn it retries.
-        retried_from_turn_id: Option<alloc::string::String> = "retriedFromTurnId",
+        retried_from_turn_id: Option<String> = "retriedFromTurnId",
         /// The turn it regenerates.
-        regenerated_from_turn_id: Option<alloc::string::String> = "regeneratedFromTurnId",
+        regenerated_from_turn_id: Option<String> = "regeneratedFromTurnId",
         /// The turn it branches from.
-        branch_of_turn_id: Option<alloc::string::String> = "branchOfTurnId",
+        branch_of_turn_id: Option<String> = "branchOfTurnId",
         /// The session it descends from.
-        parent_session_id: Option<alloc::string::String> = "parentSessionId",
+        parent_session_id: Option<String> = "parentSessionId",
         /// The workspace.
         workspace_identity: Option<crate::Json> = "workspaceIdentity",
         /// What it continues.
         continuation_source: Option<crate::Json> = "continuationSource",
         /// The scheduled task that triggered it.
-        scheduled_task_id: Option<alloc::string::String> = "scheduledTaskId",
+        scheduled_task_id: Option<String> = "scheduledTaskId",
         /// The automation that triggered it.
-        legacy_automation_id: Option<alloc::string::String> = "legacyAutomationId",
+        legacy_automation_id: Option<String> = "legacyAutomationId",
         /// The goal that triggered it.
-        goal_id: Option<alloc::string::String> = "goalId",
+        goal_id: Option<String> = "goalId",
         /// The wake of an agent graph that triggered it.
-        agent_graph_wake_id: Option<alloc::string::String> = "agentGraphWakeId",
+        agent_graph_wake_id: Option<String> = "agentGraphWakeId",
         /// The attempt of that wake.
-        agent_graph_wake_attempt_id: Option<alloc::string::String> = "agentGraphWakeAttemptId",
+        agent_graph_wake_attempt_id: Option<String> = "agentGraphWakeAttemptId",
         /// The kind of root execution.
-        root_execution_kind: Option<alloc::string::String> = "rootExecutionKind",
+        root_execution_kind: Option<String> = "rootExecutionKind",
         /// Why it failed.
-        failure_class: Option<alloc::string::String> = "failureClass",
+        failure_class: Option<String> = "failureClass",
         /// Why it failed, in words.
-        failure_message: Option<alloc::string::String> = "failureMessage",
+        failure_message: Option<String> = "failureMessage",
         /// Who stopped it.
-        abort_source: Option<alloc::string::String> = "abortSource",
+        abort_source: Option<String> = "abortSource",
         /// Why its trace could not be written.
-        trace_write_error: Option<alloc::string::String> = "traceWriteError",
+        trace_write_error: Option<String> = "traceWriteError",
         /// How it works with others.
-        collaboration_mode: Option<alloc::string::String> = "collaborationMode",
+        collaboration_mode: Option<String> = "collaborationMode",
         /// How it is orchestrated.
-        orchestration_mode: Option<alloc::string::String> = "orchestrationMode",
+        orchestration_mode: Option<String> = "orchestrationMode",
         /// What orchestrates it.
-        orchestration_source: Option<alloc::string::String> = "orchestrationSource",
+        orchestration_source: Option<String> = "orchestrationSource",
         /// Whether it may start a swarm.
         agent_swarm_authorization: Option<crate::Json> = "agentSwarmAuthorization",
         /// Which tools it has.
-        tool_mode: Option<alloc::string::String> = "toolMode",
+        tool_mode: Option<String> = "toolMode",
         /// What it is composed of.
         run_composition: Option<crate::Json> = "runComposition",
     }

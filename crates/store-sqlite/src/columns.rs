@@ -69,7 +69,11 @@ impl<'a> Columns<'a> {
     }
 
     /// A column that may be NULL.
-    pub fn optional<T>(self, at: usize, read: impl Fn(Self, usize) -> Option<T>) -> Option<Option<T>> {
+    pub fn optional<T>(
+        self,
+        at: usize,
+        read: impl Fn(Self, usize) -> Option<T>,
+    ) -> Option<Option<T>> {
         if self.is_null(at) {
             Some(None)
         } else {

@@ -66,6 +66,44 @@ impl SqliteEngine {
     }
 }
 
+#[cfg(test)]
+impl SqliteEngine {
+    /// A setting of the write connection.
+    pub(crate) fn pragma(&self, name: &str) -> String {
+        let writer = lock(self.writer.as_ref().unwrap());
+        let sql = format!("PRAGMA {name}");
+        let value = writer.conn.query_row(&sql, [], |row| row.get(0));
+        match value.unwrap() {
+            rusqlite::types::Value::Integer(number) => number.to_string(),
+            rusqlite::types::Value::Text(text) => text,
+            value => panic!("{name} is {value:?}"),
+        }
+    }
+
+    /// Makes the disk full at a number of pages.
+    pub(crate) fn limit_pages(&self, pages: u32) {
+        self.pragma(&format!("max_page_count = {pages}"));
+    }
+
+    /// How often a range read was compiled anew in the course of some work.
+    pub(crate) fn compilations(&self, work: impl FnOnce(&Connection)) -> i32 {
+        let writer = lock(self.writer.as_ref().unwrap());
+        work(&writer.conn);
+        [sql::EVENTS, sql::ITEMS_OLDER]
+            .map(|sql| {
+                let statement = writer.conn.prepare_cached(sql).unwrap();
+                statement.get_status(rusqlite::StatementStatus::RePrepare)
+            })
+            .iter()
+            .sum()
+    }
+
+    /// Behaves as after a commit that failed.
+    pub(crate) fn demand_fence(&self) {
+        lock(self.writer.as_ref().unwrap()).fence_due = true;
+    }
+}
+
 /// What a panic under the lock left behind is whole: transactions roll back as
 /// the stack unwinds.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -125,7 +163,9 @@ impl Writer {
         }
         let raised = (|| {
             let open = Open::begin(&self.conn, "BEGIN IMMEDIATE")?;
-            let last: Vec<u8> = self.conn.query_row(sql::META, ["fence"], |row| row.get(0))?;
+            let last: Vec<u8> = self
+                .conn
+                .query_row(sql::META, ["fence"], |row| row.get(0))?;
             let last = <[u8; 8]>::try_from(&*last).map_or(0, u64::from_le_bytes);
             let next = last.wrapping_add(1).to_le_bytes();
             self.conn.execute(sql::PUT_META, ("fence", &next[..]))?;
@@ -135,14 +175,19 @@ impl Writer {
             StoreError::new(
                 ErrorKind::Unavailable,
                 "store_poisoned",
-                format!("a commit failed and the disk still refuses ({error}): nothing was written, try again when the disk is mended"),
+                format!(
+                    "a commit failed and the disk still refuses ({error}): \
+                     nothing was written, try again when the disk is mended"
+                ),
             )
             .caused_by(error)
         })?;
         self.fence_due = false;
         // Writes anew what the failed sync may have lost of the database. Where
         // readers are in the way the next checkpoint does it.
-        let _ = self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let _ = self
+            .conn
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         Ok(())
     }
 }
@@ -203,8 +248,7 @@ impl Engine for SqliteEngine {
 
     fn random(&self) -> u64 {
         // The standard library's hash keys are random too, and never fail.
-        getrandom::u64()
-            .unwrap_or_else(|_| std::hash::RandomState::new().build_hasher().finish())
+        getrandom::u64().unwrap_or_else(|_| std::hash::RandomState::new().build_hasher().finish())
     }
 
     fn check(&self) -> Result<(), StoreError> {

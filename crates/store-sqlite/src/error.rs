@@ -192,7 +192,9 @@ pub fn indeterminate(source: rusqlite::Error) -> StoreError {
     StoreError::new(
         ErrorKind::Indeterminate,
         "indeterminate",
-        format!("the commit failed ({source}) and may or may not be kept; look the events up by id"),
+        format!(
+            "the commit failed ({source}) and may or may not be kept; look the events up by id"
+        ),
     )
     .caused_by(source)
 }

@@ -34,4 +34,4 @@ mod writer;
 
 pub use config::SqliteConfig;
 pub use engine::SqliteEngine;
-pub use store::open_engine;
+pub use store::{SqliteStore, open};

@@ -77,7 +77,9 @@ impl<'c> Txn<'c> {
             if bytes > max_bytes && !found.is_empty() {
                 break;
             }
-            let key = columns.i64(0).ok_or_else(|| Error::damaged("events", "a key"))?;
+            let key = columns
+                .i64(0)
+                .ok_or_else(|| Error::damaged("events", "a key"))?;
             found.push(event(key, columns));
         }
         Ok(found)
@@ -92,7 +94,9 @@ impl<'c> Txn<'c> {
         max_bytes: usize,
     ) -> Result<Vec<FoundEvent>, Error> {
         let keys = self.all(sql::EVENT_KEYS, (low, high, limit), |columns| {
-            columns.i64(0).ok_or_else(|| Error::damaged("events", "a key"))
+            columns
+                .i64(0)
+                .ok_or_else(|| Error::damaged("events", "a key"))
         })?;
         let mut found = Vec::new();
         let mut bytes = 0_usize;
@@ -126,7 +130,10 @@ impl Snapshot for Txn<'_> {
     fn counters(&self) -> Result<Counters, StoreError> {
         let damaged = || Error::damaged("meta", "counters");
         let counters = self.one(sql::META, ["counters"], |columns| {
-            columns.bytes(0).and_then(decode_counters).ok_or_else(damaged)
+            columns
+                .bytes(0)
+                .and_then(decode_counters)
+                .ok_or_else(damaged)
         })?;
         Ok(counters.ok_or_else(damaged)?)
     }
@@ -301,23 +308,27 @@ impl Snapshot for Txn<'_> {
     }
 
     fn contrib_logs(&self, log_no: u64) -> Result<Vec<ContribLogRow>, StoreError> {
-        Ok(self.all(sql::CONTRIB_LOGS, [log_no.cast_signed()], |columns| {
-            contrib_log(columns)
-                .filter(|row| row.log_no == log_no)
-                .ok_or_else(|| damaged_contrib_log(log_no, columns))
-        })?)
+        Ok(
+            self.all(sql::CONTRIB_LOGS, [log_no.cast_signed()], |columns| {
+                contrib_log(columns)
+                    .filter(|row| row.log_no == log_no)
+                    .ok_or_else(|| damaged_contrib_log(log_no, columns))
+            })?,
+        )
     }
 
     fn facts(&self, contrib_no: u64, from: u64, limit: usize) -> Result<Vec<FactRow>, StoreError> {
         let Some((low, high)) = keys::events(contrib_no, from, u64::MAX) else {
             return Ok(Vec::new());
         };
-        Ok(self.all(sql::FACTS, (low, high, limited(limit)), |columns| {
-            fact(contrib_no, columns).ok_or_else(|| {
-                let seq = columns.i64(0).map(keys::ordinal_of);
-                damaged_fact(contrib_no, seq)
-            })
-        })?)
+        Ok(
+            self.all(sql::FACTS, (low, high, limited(limit)), |columns| {
+                fact(contrib_no, columns).ok_or_else(|| {
+                    let seq = columns.i64(0).map(keys::ordinal_of);
+                    damaged_fact(contrib_no, seq)
+                })
+            })?,
+        )
     }
 
     fn facts_by_anchor(
@@ -482,7 +493,10 @@ fn found_by(row: RunRow, is_it: impl FnOnce(&RunRow) -> bool) -> Result<RunRow, 
     if is_it(&row) {
         Ok(row)
     } else {
-        Err(Error::damaged("runs", format!("index entry of run {}", row.run_no)))
+        Err(Error::damaged(
+            "runs",
+            format!("index entry of run {}", row.run_no),
+        ))
     }
 }
 
@@ -501,7 +515,9 @@ fn item(index_no: u64, columns: Columns<'_>) -> Option<Item> {
         operation: columns.u64(10)?,
         need: decode_need(columns.bytes(11)?).ok()?,
     };
-    columns.has_sum(12, item_checksum(&item, index_no)).then_some(item)
+    columns
+        .has_sum(12, item_checksum(&item, index_no))
+        .then_some(item)
 }
 
 fn damaged_item(index_no: u64, key: Option<i64>) -> Error {
@@ -538,7 +554,9 @@ fn seg(index_no: u64, columns: Columns<'_>) -> Option<SegRow> {
         n: columns.small(6)?,
         last: columns.u64(7)?,
     };
-    columns.has_sum(8, seg_checksum(index_no, &row)).then_some(row)
+    columns
+        .has_sum(8, seg_checksum(index_no, &row))
+        .then_some(row)
 }
 
 fn damaged_seg(index_no: u64, columns: Columns<'_>) -> Error {
@@ -578,5 +596,8 @@ fn fact(contrib_no: u64, columns: Columns<'_>) -> Option<FactRow> {
 
 fn damaged_fact(contrib_no: u64, seq: Option<u64>) -> Error {
     let seq = seq.unwrap_or_default();
-    Error::damaged("contrib_facts", format!("contribution log {contrib_no}, fact {seq}"))
+    Error::damaged(
+        "contrib_facts",
+        format!("contribution log {contrib_no}, fact {seq}"),
+    )
 }

@@ -7,6 +7,7 @@
 use crate::config::SqliteConfig;
 use crate::error::{Error, Refusal};
 use folio_codec::FORMAT_VERSION;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs;
 use std::io;
@@ -196,7 +197,10 @@ pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Connection>), Error
         immutable: false,
     };
     let opened = if config.read_only {
-        source.look().and_then(|()| source.check_reader()).map(|()| None)
+        source
+            .look()
+            .and_then(|()| source.check_reader())
+            .map(|()| None)
     } else {
         source.open_writer(config.create).map(Some)
     };
@@ -267,11 +271,19 @@ impl Source {
         if meta.is_dir() {
             return Err(Refusal::Directory.into());
         }
-        if !meta.is_file() {
+        // SQLite takes a file of one byte for an empty one.
+        if !meta.is_file() || meta.len() == 1 {
             return Err(Refusal::NotAStore.into());
         }
-        if meta.len() > 0 {
-            inspect(&connect_immutable(&self.path)?)?;
+        if meta.len() == 0 {
+            return Ok(());
+        }
+        let conn = connect_immutable(&self.path)?;
+        if inspect(&conn)? == Holds::Store
+            && let Err(Failure::Refused(newer)) = check_format(&conn)
+        {
+            // Other failures say nothing here: a checkpoint may be at work.
+            return Err(newer.into());
         }
         Ok(())
     }
@@ -281,23 +293,26 @@ impl Source {
         // them, the file can be read as it is, if no WAL holds newer rows.
         let has_wal = fs::metadata(beside(&self.path, "-wal")).is_ok_and(|meta| meta.len() > 0);
         self.immutable = !has_wal && is_in_read_only_directory(&self.path);
-        let held = self.connect_reader().map_err(Failure::from).and_then(|conn| inspect(&conn));
-        let held = match held {
-            Err(Failure::Failed(error))
-                if !has_wal
-                    && !self.immutable
-                    && matches!(
-                        error.sqlite_code(),
-                        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
-                    ) =>
-            {
-                self.immutable = true;
-                inspect(&self.connect_reader()?)
-            }
-            held => held,
-        };
-        match held? {
-            Holds::Store => Ok(()),
+        let checked = self.check_connection();
+        if let Err(Failure::Failed(error)) = &checked
+            && !has_wal
+            && !self.immutable
+            && matches!(
+                error.sqlite_code(),
+                Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+            )
+        {
+            self.immutable = true;
+            return self.check_connection();
+        }
+        checked
+    }
+
+    /// Whether a read connection finds a store.
+    fn check_connection(&self) -> Result<(), Failure> {
+        let conn = self.connect_reader()?;
+        match inspect(&conn)? {
+            Holds::Store => check_format(&conn),
             Holds::Nothing => Err(Refusal::Missing.into()),
         }
     }
@@ -331,8 +346,14 @@ impl Source {
             return Err(Refusal::ReadOnly.into());
         }
         self.configure(&conn)?;
-        // The first look did not see what stands in the WAL alone.
+        // The first look did not see what stands in the WAL alone. Until it is
+        // known whose file this is, closing it must not fold the WAL in.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         let held = inspect(&conn)?;
+        if held == Holds::Store {
+            check_format(&conn)?;
+        }
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
         if held == Holds::Nothing && !create {
             return Err(Refusal::Missing.into());
         }
@@ -340,13 +361,15 @@ impl Source {
         if held == Holds::Nothing {
             create_tables(&mut conn)?;
         }
-        check_format(&conn)?;
         Ok(conn)
     }
 
     fn configure(&self, conn: &Connection) -> Result<(), Error> {
         conn.busy_timeout(self.busy_timeout)?;
         conn.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+        // Plans must not depend on values: without this, binding another bound
+        // of a range compiles the statement anew.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         conn.execute_batch(
             "PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; \
              PRAGMA mmap_size = 0; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY",
@@ -432,7 +455,10 @@ fn create_tables(conn: &mut Connection) -> Result<(), Failure> {
             ("format", &FORMAT_VERSION.to_le_bytes()[..]),
             ("store_id", &id[..]),
             ("fence", &0_u64.to_le_bytes()[..]),
-            ("counters", &crate::reader::encode_counters(folio_store::engine::Counters::default())),
+            (
+                "counters",
+                &crate::reader::encode_counters(folio_store::engine::Counters::default()),
+            ),
         ] {
             write.execute(crate::sql::PUT_META, (key, value))?;
         }

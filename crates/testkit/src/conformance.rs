@@ -70,3 +70,18 @@ macro_rules! case {
         }
     };
 }
+
+/// Makes the cases of a group of async functions that take the place and say
+/// by a panic that something does not hold.
+#[macro_export]
+macro_rules! cases {
+    ($group:literal: $($function:ident),* $(,)?) => {
+        &[$($crate::conformance::Case {
+            name: concat!($group, "/", stringify!($function)),
+            run: |place| Box::pin(async move {
+                $function(place).await;
+                Ok(())
+            }),
+        }),*]
+    };
+}

@@ -44,6 +44,11 @@ impl Events {
         self.turn = turn.into();
     }
 
+    /// Sets the clock: the next event is one millisecond later.
+    pub fn at(&mut self, ts: u64) {
+        self.ts = ts;
+    }
+
     /// An event from the members that follow the envelope, such as
     /// `"role":"user","author":"user","content":{...}`.
     ///
@@ -71,6 +76,12 @@ impl Events {
             Ok(event) => event,
             Err(error) => unreachable!("a test event must be one: {error}: {text}"),
         }
+    }
+
+    /// The opening of the run: `source` is the kind of how it came about,
+    /// `lineage` the inside of the lineage object.
+    pub fn opened(&mut self, id: &str, source: &str, lineage: &str) -> CanonicalEvent {
+        self.raw(id, &format!("\"role\":\"system\",\"author\":\"host\",\"content\":{{\"kind\":\"run_opened\",\"route\":{{\"backendKind\":\"api\",\"llmConnectionSlug\":\"main\",\"modelId\":\"model-1\"}},\"configuration\":{{\"cwd\":\"/home/me/project\",\"permissionMode\":\"ask\"}},\"root\":{{\"kind\":\"prompt\"}},\"source\":{{\"kind\":\"{source}\"}},\"lineage\":{{{lineage}}}}}"))
     }
 
     /// A message of the person.

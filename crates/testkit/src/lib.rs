@@ -1,9 +1,30 @@
 //! How a store proves itself.
 //!
 //! [`conformance`] is the registry: every case has a name, and every adapter
-//! runs every case. [`event`] builds events in a line each. [`workload`] makes
-//! long, regular sessions. [`decorator`] wraps a store to watch it.
+//! runs every case. [`event`] builds events in a line each, [`check`] asks a
+//! store in a line each. [`workload`] makes long, regular sessions and short,
+//! wild ones. [`reference`] projects events by the simplest possible path, as
+//! the oracle. [`decorator`] wraps a store to watch it.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a case fails by panicking; what is unwrapped is what it claims"
+)]
 
 pub mod cases;
+pub mod check;
 pub mod conformance;
+pub mod decorator;
 pub mod event;
+pub mod reference;
+pub mod workload;
+
+/// A fresh store in memory: what tests of use cases run on.
+///
+/// # Panics
+/// If the system gives no thread.
+pub fn memory_store() -> std::sync::Arc<dyn folio_store::Store> {
+    match folio_store_memory::open() {
+        Ok(store) => std::sync::Arc::new(store),
+        Err(error) => unreachable!("a store in memory always opens: {error}"),
+    }
+}

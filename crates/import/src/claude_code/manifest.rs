@@ -5,9 +5,10 @@
 //! translation shows as a difference between the two.
 
 use super::record::{self, Class, Record};
+use crate::check::spelled;
 use folio_core::json::{self, Json, Object};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// One row that the transcript must show.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,8 +23,9 @@ pub struct Entry {
     /// behind the other, a call's arguments, a result's text (other results
     /// and notes: their JSON), a decision, a status.
     pub digest: [u8; 32],
-    /// The call that a result or decision belongs to, where the file has it,
-    /// and the message that issued a call.
+    /// The message that issued a call; the call that a result answers, where
+    /// its turn has one left for it; the call that a decision is about, where
+    /// the file has it.
     pub link: Option<String>,
     /// Input, output, cache read and cache creation tokens of a usage row.
     pub usage: Option<[u64; 4]>,
@@ -42,6 +44,14 @@ struct Message {
     visible: bool,
     usage: [u64; 4],
     used: bool,
+    turn: u64,
+}
+
+/// One call id, as far as it was seen.
+#[derive(Debug, Clone, Copy)]
+struct Tool {
+    turn: u64,
+    called: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +66,13 @@ pub(crate) struct Builder {
     rows: Vec<Entry>,
     messages: BTreeMap<String, Message>,
     calls: HashSet<String>,
+    tools: HashMap<String, Tool>,
+    /// The number of calls of an id in a turn.
+    called: HashMap<(String, u64), usize>,
+    /// The results of an id in a turn, as places in `rows`.
+    answered: BTreeMap<(String, u64), Vec<usize>>,
+    /// The number of turns so far.
+    turns: u64,
     turn: Option<Turn>,
     /// The record that opened the run that is open.
     open: bool,
@@ -130,9 +147,16 @@ impl Builder {
     pub fn manifest(&self) -> Manifest {
         let mut entries = self.rows.clone();
         for entry in &mut entries {
-            let answers = matches!(entry.kind, "tool_result" | "permission_decision");
-            if answers && !self.calls.contains(&entry.source_id) {
+            if entry.kind == "permission_decision" && !self.calls.contains(&entry.source_id) {
                 entry.link = None;
+            }
+        }
+        for (id, places) in &self.answered {
+            let calls = self.called.get(id).copied().unwrap_or_default();
+            for place in places.iter().skip(calls) {
+                if let Some(entry) = entries.get_mut(*place) {
+                    entry.link = None;
+                }
             }
         }
         for (id, message) in &self.messages {
@@ -183,13 +207,17 @@ impl Builder {
             self.open = true;
             self.finished = None;
             self.amends = self.turn.is_some();
-            self.turn.get_or_insert(turn);
+            if self.turn.is_none() {
+                self.turns += 1;
+                self.turn = Some(turn);
+            }
         }
     }
 
     fn prompt(&mut self, r: &str, raw: &str, turn: Turn) {
         self.implied_end(r);
         self.turn = Some(turn);
+        self.turns += 1;
         self.open = true;
         self.amends = false;
         self.finished = None;
@@ -218,13 +246,42 @@ impl Builder {
         if record::is_refusal(block) {
             self.row("permission_decision", &id, b"deny", Some(id.clone()));
         }
+        let turn = self
+            .tools
+            .entry(id.clone())
+            .or_insert(Tool {
+                turn: self.turns,
+                called: false,
+            })
+            .turn;
+        let place = self.rows.len();
+        self.answered
+            .entry((id.clone(), turn))
+            .or_default()
+            .push(place);
         match record::result_text(block.get("content").unwrap_or("null")) {
             Ok(text) => {
                 let text = json::unquote(&text).unwrap_or_default();
                 self.row("tool_result", &id, text.as_bytes(), Some(id.clone()));
             }
-            Err(raw) => self.row("tool_result", &id, raw.as_bytes(), Some(id.clone())),
+            Err(raw) => {
+                let text = spelled(raw);
+                self.row("tool_result", &id, text.as_bytes(), Some(id.clone()));
+            }
         }
+    }
+
+    /// A call belongs to the turn in which its message began, unless a result
+    /// that came first has placed it.
+    fn call(&mut self, id: &str, began: u64) {
+        let turn = match self.tools.get(id) {
+            Some(tool) if !tool.called => tool.turn,
+            _ => began,
+        };
+        self.tools
+            .insert(id.to_owned(), Tool { turn, called: true });
+        self.calls.insert(id.to_owned());
+        *self.called.entry((id.to_owned(), turn)).or_default() += 1;
     }
 
     fn answer(&mut self, record: &Record<'_>, r: &str, inner: bool, agent_file: bool) {
@@ -241,14 +298,24 @@ impl Builder {
         }
         self.fact(self.kind_of(record, agent_file));
         let id = record::id_of(&record.message, "id", r);
-        let message = self.messages.entry(id.clone()).or_default();
-        let mut calls = Vec::new();
-        let mut results = Vec::new();
+        let turns = self.turns;
+        let message = self
+            .messages
+            .entry(id.clone())
+            .or_insert_with(|| Message {
+                turn: turns,
+                ..Message::default()
+            });
+        let began = message.turn;
+        // In the order of the blocks: whether a result finds its call depends
+        // on it.
+        let mut parts = Vec::new();
         if let Some(text) = text.as_ref().and_then(Json::as_text) {
             message.visible = true;
             message.text.update(text.as_bytes());
         }
-        for (at, block) in blocks.into_iter().filter_map(Object::of).enumerate() {
+        for (at, raw) in blocks.into_iter().enumerate() {
+            let block = Object::of(raw).unwrap_or_default();
             match block.text("type").as_deref() {
                 Some("text") => {
                     message.visible = true;
@@ -259,14 +326,11 @@ impl Builder {
                     let text = block.text("thinking").unwrap_or_default();
                     message.visible |= !text.is_empty();
                 }
-                Some("tool_use" | "server_tool_use" | "mcp_tool_use") => {
-                    let call = record::id_of(&block, "id", &format!("{r}/{at}"));
-                    calls.push((call, block.get("input").unwrap_or("null")));
+                Some("redacted_thinking") => {
+                    let text = block.text("thinking").unwrap_or_default();
+                    message.visible |= !text.is_empty();
                 }
-                Some(other) if other.ends_with("_tool_result") => {
-                    results.push((block, format!("{r}/{at}")));
-                }
-                _ => {}
+                _ => parts.push((at, raw, block)),
             }
         }
         if let Some(usage) = record.usage()
@@ -275,12 +339,18 @@ impl Builder {
             message.usage = usage;
             message.used = true;
         }
-        for (block, fallback) in &results {
-            self.result(block, fallback);
-        }
-        for (call, args) in calls {
-            self.calls.insert(call.clone());
-            self.row("tool_call", &call, args.as_bytes(), Some(id.clone()));
+        for (at, raw, block) in parts {
+            let fallback = format!("{r}/{at}");
+            match block.text("type").as_deref() {
+                Some("tool_use" | "server_tool_use" | "mcp_tool_use") => {
+                    let call = record::id_of(&block, "id", &fallback);
+                    self.call(&call, began);
+                    let args = spelled(block.get("input").unwrap_or("null"));
+                    self.row("tool_call", &call, args.as_bytes(), Some(id.clone()));
+                }
+                Some(other) if other.ends_with("_tool_result") => self.result(&block, &fallback),
+                _ => self.row("extension", &id, spelled(raw).as_bytes(), None),
+            }
         }
         self.finished = Some(matches!(
             record.message.text("stop_reason").as_deref(),

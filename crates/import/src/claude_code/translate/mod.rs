@@ -113,6 +113,9 @@ pub struct Translator {
     notes: u64,
     diagnostics: Vec<Diagnostic>,
     unknown: BTreeMap<String, (u64, u64)>,
+    /// The item count whose digest is wanted, and that digest.
+    watched: u64,
+    passed: Option<[u8; 32]>,
 }
 
 impl Translator {
@@ -146,7 +149,31 @@ impl Translator {
             notes: 0,
             diagnostics: Vec::new(),
             unknown: BTreeMap::new(),
+            watched: 0,
+            passed: None,
         }
+    }
+
+    /// Asks for the digest over the first `items` items: whether the source
+    /// extends an earlier state of itself. To be asked at the start.
+    pub fn watch(&mut self, items: u64) {
+        self.watched = items;
+        self.passed = (items == 0).then(|| self.source_digest());
+    }
+
+    /// The digest that was asked for; `None` while the source is shorter.
+    pub fn watched_digest(&self) -> Option<[u8; 32]> {
+        self.passed
+    }
+
+    /// The physical lines consumed; a record that is held is not.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// The item counts after which open runs were closed on demand.
+    pub fn finishes(&self) -> &[u64] {
+        &self.finishes
     }
 
     /// Takes the next line.
@@ -287,6 +314,9 @@ impl Translator {
         self.digest.update(&text);
         self.items += 1;
         self.lines = item.line;
+        if self.items == self.watched {
+            self.passed = Some(self.source_digest());
+        }
         if self.finishes.contains(&self.items) {
             self.close_all(out);
         }

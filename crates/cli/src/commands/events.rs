@@ -1,0 +1,102 @@
+//! `folio events`: the stored events of a session, in their order.
+//!
+//! With `--json` one line for each event: `{"ordinal","event_seq","event",
+//! "chain"}`, where `event` is the whole event with sorted members.
+
+use crate::app::App;
+use crate::failure::{Exit, Failure};
+use crate::output::style;
+use crate::select;
+use crate::text::{hex, moment, one_line};
+use folio_core::canonical::event_json;
+use folio_core::object::whole;
+use folio_core::{EventView, Field, SessionId};
+use folio_store::{RangeQuery, StoredEvent};
+
+/// Events of one read.
+const SLICE: usize = 500;
+/// Bytes of one read.
+const SLICE_BYTES: usize = 4 << 20;
+
+/// Runs the command.
+pub async fn run(
+    app: &mut App,
+    session: &str,
+    from: Option<u64>,
+    to: Option<u64>,
+) -> Result<Exit, Failure> {
+    let mut from = from.unwrap_or(1).max(1);
+    if to.is_some_and(|to| to < from) {
+        let message = "--to is below --from; write the smaller ordinal after --from";
+        return Err(Failure::new(Exit::Invalid, "range_invalid", message));
+    }
+    let store = app.reader()?;
+    let info = select::session(&*store, session).await?;
+    let to = to.unwrap_or(info.head).min(info.head);
+    while from <= to {
+        let query = RangeQuery {
+            from,
+            to,
+            max_count: SLICE,
+            max_bytes: SLICE_BYTES,
+        };
+        let events = store.range(&info.id, query).await?;
+        if events.is_empty() {
+            break;
+        }
+        for event in &events {
+            from = event.ordinal + 1;
+            let view = event.view()?;
+            let line = if app.out.json {
+                to_json(event, &view, &info.id)
+            } else {
+                readable(app, event, &view)
+            };
+            app.out.line(&line)?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn to_json(event: &StoredEvent, view: &EventView<'_>, session: &SessionId) -> String {
+    format!(
+        r#"{{"ordinal":{},"event_seq":{},"event":{},"chain":"{}"}}"#,
+        event.ordinal,
+        event.event_seq,
+        event_json(view, &event.spine, session),
+        hex(&event.chain),
+    )
+}
+
+/// One line: place, time, what it is, and how it begins.
+fn readable(app: &App, event: &StoredEvent, view: &EventView<'_>) -> String {
+    let kind = view.kind();
+    let mut what = format!("{} {kind}", view.role.as_str());
+    if view.partial {
+        what.push_str(" (part)");
+    }
+    if let Some(status) = view.status {
+        what.push_str(" → ");
+        what.push_str(status.as_str());
+    }
+    let place = format!(
+        "{:>7}  run {:>3}.{:<4}  {:19}",
+        event.ordinal,
+        event.run_no,
+        event.event_seq,
+        moment(whole(&view.ts))
+    );
+    let text = [Field::Text, Field::Name]
+        .into_iter()
+        .find_map(|field| view.text(field))
+        .unwrap_or_default();
+    let room = app.out.width.saturating_sub(place.len() + what.len() + 4);
+    format!(
+        "{}  {}  {}",
+        app.out.paint(style::DIM, &place),
+        one_line(&what, app.out.width),
+        if room < 8 { String::new() } else { one_line(&text, room) }
+    )
+    .trim_end()
+    .to_owned()
+}

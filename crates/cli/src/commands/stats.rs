@@ -1,0 +1,141 @@
+//! `folio stats`: what a session holds, counted from its events and notes.
+//!
+//! With `--json` one line: `{"session_id","events","high_water","rows":{type:
+//! n,…},"user_messages","assistant_messages","thinking_blocks","tool_calls",
+//! "tool_results","tool_errors","orphan_tool_results",
+//! "unanswered_tool_calls","turns":{"total","unprompted","completed","failed",
+//! "aborted","open"},"usage":{"input","output","cache_read","cache_write",
+//! "reasoning"},"inherited":{"events","user_messages","assistant_messages",
+//! "tool_calls","usage":{…}},"compactions","chain"}`.
+
+use crate::app::App;
+use crate::failure::{Exit, Failure};
+use crate::output::style;
+use crate::select;
+use crate::text::{hex, number};
+use folio_projector::{Stats, Usage};
+use serde_json::{Value, json};
+
+/// Runs the command.
+pub async fn run(app: &mut App, session: &str) -> Result<Exit, Failure> {
+    let store = app.reader()?;
+    let info = select::session(&*store, session).await?;
+    let stats = Stats::of(&*store, &info.id).await?;
+    if app.out.json {
+        app.out.line(&to_json(&stats).to_string())?;
+        return Ok(Exit::Ok);
+    }
+    let head = app.out.paint(style::HEAD, &stats.session_id);
+    app.out.line(&head)?;
+    for (name, value) in facts(&stats) {
+        app.out.line(&format!("  {name:<24}{value}"))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn facts(stats: &Stats) -> Vec<(&'static str, String)> {
+    let turns = &stats.turns;
+    let usage = &stats.usage;
+    let rows: Vec<String> = stats
+        .rows
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(kind, count)| format!("{} {kind}", number(*count)))
+        .collect();
+    vec![
+        ("events", number(stats.events)),
+        ("rows", rows.join(", ")),
+        ("user messages", number(stats.user_messages)),
+        ("assistant messages", number(stats.assistant_messages)),
+        ("thinking blocks", number(stats.thinking_blocks)),
+        (
+            "tool calls",
+            format!(
+                "{}, {} unanswered",
+                number(stats.tool_calls),
+                number(stats.unanswered_tool_calls)
+            ),
+        ),
+        (
+            "tool results",
+            format!(
+                "{}, {} failed, {} without a call",
+                number(stats.tool_results),
+                number(stats.tool_errors),
+                number(stats.orphan_tool_results)
+            ),
+        ),
+        (
+            "turns",
+            format!(
+                "{} and {} unprompted: {} completed, {} failed, {} aborted, {} open",
+                number(turns.total),
+                number(turns.unprompted),
+                number(turns.completed),
+                number(turns.failed),
+                number(turns.aborted),
+                number(turns.open)
+            ),
+        ),
+        (
+            "tokens",
+            format!(
+                "{} in, {} from the cache, {} to the cache, {} out ({} reasoning)",
+                number(usage.input),
+                number(usage.cache_read),
+                number(usage.cache_write),
+                number(usage.output),
+                number(usage.reasoning)
+            ),
+        ),
+        ("compactions", number(stats.compactions)),
+        ("chain", hex(&stats.chain)),
+    ]
+}
+
+fn to_json(stats: &Stats) -> Value {
+    let turns = &stats.turns;
+    json!({
+        "session_id": stats.session_id,
+        "events": stats.events,
+        "high_water": stats.high_water,
+        "rows": stats.rows,
+        "user_messages": stats.user_messages,
+        "assistant_messages": stats.assistant_messages,
+        "thinking_blocks": stats.thinking_blocks,
+        "tool_calls": stats.tool_calls,
+        "tool_results": stats.tool_results,
+        "tool_errors": stats.tool_errors,
+        "orphan_tool_results": stats.orphan_tool_results,
+        "unanswered_tool_calls": stats.unanswered_tool_calls,
+        "turns": {
+            "total": turns.total,
+            "unprompted": turns.unprompted,
+            "completed": turns.completed,
+            "failed": turns.failed,
+            "aborted": turns.aborted,
+            "open": turns.open,
+        },
+        "usage": usage(&stats.usage),
+        // A session without a parent brought nothing along.
+        "inherited": {
+            "events": 0,
+            "user_messages": 0,
+            "assistant_messages": 0,
+            "tool_calls": 0,
+            "usage": usage(&Usage::default()),
+        },
+        "compactions": stats.compactions,
+        "chain": hex(&stats.chain),
+    })
+}
+
+fn usage(usage: &Usage) -> Value {
+    json!({
+        "input": usage.input,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "reasoning": usage.reasoning,
+    })
+}

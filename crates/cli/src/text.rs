@@ -1,0 +1,197 @@
+//! Text for terminals: nothing in a session may steer the reader's terminal.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use std::fmt::Write;
+use unicode_width::UnicodeWidthStr;
+
+/// The widest text that is comfortable to read.
+const MEASURE: usize = 100;
+/// What is shown of one very long line where only its beginning matters.
+const LONG: usize = 2_000;
+
+/// Text without control characters: line feeds stay, tabs become spaces, the
+/// others are shown by their number. Marks that reverse the reading direction
+/// are shown the same way, because they can make text read as what it is not.
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\n' => out.push('\n'),
+            '\r' if chars.peek() == Some(&'\n') => {}
+            '\t' => out.push_str("    "),
+            c if is_unsafe(c) => {
+                // Writing to a String cannot fail.
+                let _unfailing = write!(out, "{}", c.escape_unicode());
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{2028}' | '\u{2029}'
+            | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Plain text in one line of at most `width` columns.
+pub fn one_line(text: &str, width: usize) -> String {
+    // Only what can be shown is looked at.
+    let head: String = text.chars().take(width.saturating_mul(4)).collect();
+    let joined = plain(&head).split_whitespace().collect::<Vec<_>>().join(" ");
+    let whole = head.len() == text.len();
+    if whole && joined.width() <= width {
+        return joined;
+    }
+    let mut out = String::new();
+    let mut used = 1;
+    for c in joined.chars() {
+        let wide = unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
+        if used + wide > width {
+            break;
+        }
+        used += wide;
+        out.push(c);
+    }
+    out.push('…');
+    out
+}
+
+/// Plain text as lines of at most `width` columns, blank lines at its ends
+/// left out.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let width = width.clamp(20, MEASURE);
+    let text = plain(text);
+    let mut lines = Vec::new();
+    for line in text.trim_end().trim_start_matches('\n').split('\n') {
+        wrap_line(line.trim_end(), width, &mut lines);
+    }
+    lines
+}
+
+/// The first `limit` lines of a text, and how many follow.
+pub fn folded(text: &str, width: usize, limit: usize) -> (Vec<String>, usize) {
+    let width = width.clamp(20, MEASURE);
+    let mut lines = Vec::new();
+    let mut source = text.trim_end().trim_start_matches('\n').split('\n');
+    for line in source.by_ref() {
+        let head: String = line.chars().take(LONG).collect();
+        let mut head = plain(&head);
+        if head.len() < line.len() && line.chars().nth(LONG).is_some() {
+            head.push('…');
+        }
+        wrap_line(head.trim_end(), width, &mut lines);
+        if lines.len() > limit {
+            break;
+        }
+    }
+    let hidden = lines.len().saturating_sub(limit) + source.count();
+    lines.truncate(limit);
+    (lines, hidden)
+}
+
+fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
+    if line.is_ascii() && line.len() <= width {
+        lines.push(line.to_owned());
+        return;
+    }
+    lines.extend(
+        textwrap::wrap(line, width)
+            .into_iter()
+            .map(std::borrow::Cow::into_owned),
+    );
+}
+
+/// A moment in the reader's own time zone; empty where it is unknown.
+pub fn moment(millis: u64) -> String {
+    time(millis, "%Y-%m-%d %H:%M:%S")
+}
+
+/// The day and minute of a moment.
+pub fn minute(millis: u64) -> String {
+    time(millis, "%Y-%m-%d %H:%M")
+}
+
+fn time(millis: u64, format: &str) -> String {
+    if millis == 0 {
+        return String::new();
+    }
+    i64::try_from(millis)
+        .ok()
+        .and_then(|millis| Timestamp::from_millisecond(millis).ok())
+        .map(|at| at.to_zoned_datetime(TimeZone::system()).strftime(format).to_string())
+        .unwrap_or_default()
+}
+
+/// Lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        // Writing to a String cannot fail.
+        let _unfailing = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+/// A number with its thousands apart.
+pub fn number(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count with its noun, which takes an s unless it is one.
+pub fn count(value: u64, noun: &str) -> String {
+    let s = if value == 1 { "" } else { "s" };
+    format!("{} {noun}{s}", number(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_shown_and_never_sent() {
+        let text = "a\u{1b}[31mred\r\nb\tc\u{9b}\u{202e}\u{7}\r";
+        let plain = plain(text);
+        assert_eq!(
+            plain,
+            "a\\u{1b}[31mred\nb    c\\u{9b}\\u{202e}\\u{7}\\u{d}"
+        );
+        assert!(!plain.chars().any(|c| c.is_control() && c != '\n'));
+    }
+
+    #[test]
+    fn folding_says_how_much_is_hidden() {
+        let text = (1..=10).map(|n| format!("line {n}\n")).collect::<String>();
+        let (lines, hidden) = folded(&text, 80, 3);
+        assert_eq!(lines, ["line 1", "line 2", "line 3"]);
+        assert_eq!(hidden, 7);
+        let (lines, hidden) = folded("one\ntwo", 80, 3);
+        assert_eq!((lines.len(), hidden), (2, 0));
+        let (lines, hidden) = folded(&"x".repeat(10_000), 80, 2);
+        assert_eq!((lines.len(), hidden), (2, 24));
+    }
+
+    #[test]
+    fn one_line_fits_its_columns() {
+        assert_eq!(one_line("a\n  b", 10), "a b");
+        assert_eq!(one_line("日本語テキスト", 7), "日本語…");
+        assert_eq!(one_line("abcdef", 6), "abcdef");
+    }
+
+    #[test]
+    fn numbers_have_their_thousands_apart() {
+        assert_eq!(number(1_234_567), "1,234,567");
+        assert_eq!(count(1, "event"), "1 event");
+        assert_eq!(count(1_000, "event"), "1,000 events");
+    }
+}

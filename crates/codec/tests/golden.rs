@@ -1,0 +1,196 @@
+//! The stored bytes and digests are what they were.
+//!
+//! `GOLDEN=write cargo test` makes the files anew; a change of one that exists
+//! means that stored sessions no longer verify.
+
+use folio_codec::{
+    EMPTY_CHAIN, FORM_SCANNED, chain_next, decode_event, decode_need, decode_tail, encode_event,
+    encode_need, encode_tail, event_digest, fact_digest, facts_chain_next, nonce, sum,
+};
+use folio_core::assign::{OpenRequest, OpenRun, Tail, WaitingMark};
+use folio_core::item::{Lane, Need, Part};
+use folio_core::{CanonicalEvent, Fact, FactOp, ForeignId, Json, RuntimeEvent, TurnId};
+use std::fmt::Write as _;
+use std::path::Path;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        write!(out, "{byte:02x}").unwrap();
+        out
+    })
+}
+
+fn check(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
+    if std::env::var_os("GOLDEN").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    let wanted = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(wanted == found, "{} changed; it now is:\n{found}", path.display());
+}
+
+fn events() -> Vec<CanonicalEvent> {
+    let large = format!(
+        r#"{{"id":"e7","invocationId":"i2","runId":"r2","sessionId":"s1","turnId":"t2","ts":1,"partial":false,"role":"tool","author":"tool","content":{{"kind":"function_response","id":"c","name":"n","result":{{"kind":"text","text":"{}"}}}},"large":"{}"}}"#,
+        "r".repeat(20_000),
+        "u".repeat(16_383)
+    );
+    include_str!("../golden/events.jsonl")
+        .lines()
+        .chain([large.as_str()])
+        .map(|line| CanonicalEvent::new(&RuntimeEvent::from_json(line).unwrap()).unwrap())
+        .collect()
+}
+
+#[test]
+fn canonical_text_digests_and_chain() {
+    let mut out = String::new();
+    let mut chain = EMPTY_CHAIN;
+    for (event, ordinal) in events().iter().zip(1..) {
+        let digest = event_digest(&event.view(), &event.spine);
+        let seq = if event.spine.run_id.as_str() == "r2" { 1 } else { ordinal };
+        chain = chain_next(&chain, ordinal, seq, &digest);
+        let body = if event.body().len() > 2_000 { "(large)" } else { event.body() };
+        writeln!(
+            out,
+            "id {}\nts {}\nenvelope {}\nbody {body}\ndigest {}\nchain {}\n",
+            event.id,
+            event.ts,
+            event.envelope(),
+            hex(&digest),
+            hex(&chain)
+        )
+        .unwrap();
+    }
+    check("digests.txt", &out);
+}
+
+/// The rule for large members, spelled out once more by hand.
+#[test]
+fn a_large_member_enters_by_length_and_digest() {
+    use sha2::{Digest, Sha256};
+    let events = events();
+    let event = events.last().unwrap();
+    let body = event.body();
+    let result = format!("{{\"kind\":\"text\",\"text\":\"{}\"}}", "r".repeat(20_000));
+    let large = format!("\"{}\"", "u".repeat(16_383));
+    let stand_in = |text: &str| {
+        let mut out = vec![0];
+        out.extend((text.len() as u64).to_le_bytes());
+        out.extend(Sha256::digest(text.as_bytes()));
+        out
+    };
+    let mut preimage = Vec::new();
+    let (before, rest) = body.split_once(&result).unwrap();
+    let (between, after) = rest.split_once(&large).unwrap();
+    preimage.extend(before.as_bytes());
+    preimage.extend(stand_in(&result));
+    preimage.extend(between.as_bytes());
+    preimage.extend(stand_in(&large));
+    preimage.extend(after.as_bytes());
+    let mut whole = Sha256::new();
+    for part in ["folio.event.1", "e7", "1"] {
+        whole.update((part.len() as u64).to_le_bytes());
+        whole.update(part.as_bytes());
+    }
+    whole.update(Sha256::digest(event.envelope().as_bytes()));
+    whole.update(Sha256::digest(&preimage));
+    let wanted: [u8; 32] = whole.finalize().into();
+    assert_eq!(event_digest(&event.view(), &event.spine), wanted);
+}
+
+#[test]
+fn stored_rows() {
+    let mut out = String::new();
+    for event in events() {
+        let (form, bytes) = encode_event(&event);
+        let view = decode_event(form, &bytes).unwrap();
+        assert_eq!(view.text, &*event.text);
+        assert_eq!(*view.fields, event.fields);
+        assert_eq!(event_digest(&view, &event.spine), event_digest(&event.view(), &event.spine));
+        let shown = if bytes.len() > 2_000 { "(large)".to_owned() } else { hex(&bytes) };
+        writeln!(out, "{} form {form} sum {:016x} {shown}", event.id, sum(&[1, 2], &[&bytes]))
+            .unwrap();
+    }
+    check("rows.txt", &out);
+}
+
+#[test]
+fn the_form_without_a_table_reads_alike() {
+    for event in events() {
+        let (_, sliced) = encode_event(&event);
+        // The table stands between the header and the text: taking it out
+        // gives the other form.
+        let places = event.fields.places();
+        let mut table = folio_codec::Writer::default();
+        table.varint(places.len() as u64);
+        for (field, offset, length) in places {
+            table.byte(*field as u8);
+            table.varint(u64::from(*offset));
+            table.varint(u64::from(*length));
+        }
+        let at = sliced.windows(table.0.len()).position(|window| window == table.0).unwrap();
+        let mut scanned = sliced.clone();
+        scanned.drain(at..at + table.0.len());
+        let view = decode_event(FORM_SCANNED, &scanned).unwrap();
+        assert_eq!(*view.fields, event.fields);
+        assert_eq!(view.text, &*event.text);
+        assert!(decode_event(9, &sliced).is_err());
+        assert!(decode_event(1, &sliced[..sliced.len() - 1]).is_err());
+    }
+}
+
+#[test]
+fn state_beside_the_head_and_needs() {
+    let tail = Tail {
+        runs: vec![OpenRun {
+            run_no: 3,
+            next_seq: 300,
+            turn_id: TurnId::new("t").unwrap(),
+            inline: true,
+            output: false,
+        }],
+        marks: vec![WaitingMark {
+            base: "assistant:r:m".into(),
+            run_no: 3,
+            lane: Lane::Tools,
+            index: 0,
+            ordinal: 9,
+        }],
+        requests: vec![OpenRequest { request_id: "p".into(), run_no: 3, ordinal: 7, call: None }],
+    };
+    let need = vec![
+        Need { ordinal: 5, lane: Lane::Text, index: 0, part: Part::FirstChunk },
+        Need { ordinal: 1_000, lane: Lane::Thinking, index: 300, part: Part::Final },
+    ];
+    let (packed_tail, packed_need) = (encode_tail(&tail), encode_need(&need));
+    assert_eq!(decode_tail(&packed_tail).unwrap(), tail);
+    assert_eq!(decode_tail(&[]).unwrap(), Tail::default());
+    assert_eq!(decode_need(&packed_need).unwrap(), need);
+    check("state.txt", &format!("tail {}\nneed {}\n", hex(&packed_tail), hex(&packed_need)));
+}
+
+#[test]
+fn facts_and_nonces() {
+    let fact = |id: &str, data: Option<&str>| Fact {
+        id: ForeignId::new(id).unwrap(),
+        op: FactOp::Put,
+        anchor: 7,
+        ts: None,
+        kind: "mode_change".into(),
+        turn_id: Some(TurnId::new("t").unwrap()),
+        visible: true,
+        data: data.map(|data| Json::parse(data).unwrap()),
+    };
+    let mut out = String::new();
+    let mut chain = EMPTY_CHAIN;
+    for (fact, seq) in [fact("a", Some("{\"z\": 1.0, \"a\":2}")), fact("b", None)].iter().zip(1..) {
+        let body = fact.canonical();
+        assert_eq!(&Fact::from_json(&body).unwrap(), fact);
+        let digest = fact_digest(&body);
+        chain = facts_chain_next(&chain, seq, &digest);
+        writeln!(out, "{body}\n{}\n{}", hex(&digest), hex(&chain)).unwrap();
+    }
+    writeln!(out, "{} {}", nonce(b"{}", 0), nonce(b"{}", 1)).unwrap();
+    check("facts.txt", &out);
+}

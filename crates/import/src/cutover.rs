@@ -1,0 +1,762 @@
+//! The staged cutover: a source becomes a readable session in one step, or not
+//! at all.
+//!
+//! A new session is prepared hidden, filled batch by batch, read back and
+//! compared with what its reader drew up from the records alone, and only then
+//! marked readable. A session that grows stays readable meanwhile: what it
+//! will show is computed and compared before anything is appended.
+
+use crate::claude_code::{Diagnostic, Identity, Manifest};
+use crate::error::ImportError;
+use crate::format::{Format, Recognition};
+use crate::import_ref::{ImportRef, Mark};
+use crate::outcome::{MAX_DIAGNOSTICS, Outcome, Verdict, about_source};
+use crate::pass::{Batch, Held, Pass, Standing};
+use crate::probe::{CrashPoint, NoProbe, Probe};
+use crate::source::{FileSource, Source};
+use crate::check;
+use folio_codec::EMPTY_CHAIN;
+use folio_core::{Authority, Direction, SessionId};
+use folio_store::{
+    AppendBatch, AuthorityChange, ContributionBatch, ContributionQuery, NOTES, NewSession,
+    SessionInfo, Store, StoreError, Writer,
+};
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of an increment that are checked and appended together.
+const SLICE_BYTES: usize = 32 << 20;
+/// The most sessions that may share one native id.
+const MAX_SUFFIX: u32 = 1_000;
+
+/// How far an import is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read. They begin anew if the source must be read again.
+    pub done: u64,
+    /// Bytes in all.
+    pub total: u64,
+}
+
+/// Is told how far an import is, after each batch.
+pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// How to import.
+#[derive(Clone)]
+pub struct ImportOptions {
+    /// The only format to try; `None` recognizes it.
+    pub format: Option<Format>,
+    /// Closes what is open at the end of the source, as if it said so.
+    pub finish: bool,
+    /// Is told of progress.
+    pub progress: Option<OnProgress>,
+    /// Set from elsewhere to stop between two batches.
+    pub cancel: Option<Arc<AtomicBool>>,
+    /// Is told where the import could crash.
+    pub probe: Arc<dyn Probe>,
+}
+
+impl Default for ImportOptions {
+    fn default() -> Self {
+        Self {
+            format: None,
+            finish: false,
+            progress: None,
+            cancel: None,
+            probe: Arc::new(NoProbe),
+        }
+    }
+}
+
+impl fmt::Debug for ImportOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ImportOptions")
+            .field("format", &self.format)
+            .field("finish", &self.finish)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Brings session files into a store.
+#[derive(Clone)]
+pub struct Importer {
+    store: Arc<dyn Store>,
+}
+
+impl fmt::Debug for Importer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Importer").finish_non_exhaustive()
+    }
+}
+
+/// What became of the attempt to go on with a session.
+enum Attempt {
+    Done(Box<Outcome>),
+    /// The session holds something else.
+    Another,
+}
+
+impl Importer {
+    /// Imports into a store.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+
+    /// Imports one file.
+    ///
+    /// What is no session is an outcome with reasons, not an error.
+    ///
+    /// # Errors
+    /// The file cannot be read, the store fails, or the import was stopped.
+    pub async fn import_path(
+        &self,
+        path: &Path,
+        options: &ImportOptions,
+    ) -> Result<Outcome, ImportError> {
+        let metadata = std::fs::metadata(path).map_err(|source| ImportError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        if !metadata.is_file() {
+            let message = if metadata.is_dir() {
+                "this is a folder; its session files are imported one by one"
+            } else {
+                "this is no regular file; name a session file"
+            };
+            let name = path.display().to_string();
+            return Ok(Outcome::rejected(name, "not_a_file", message.to_owned()));
+        }
+        self.import_reader(&FileSource::new(path), options).await
+    }
+
+    /// Imports a source, whose path's stem may name the session.
+    ///
+    /// # Errors
+    /// As for [`import_path`](Self::import_path).
+    pub async fn import_reader(
+        &self,
+        source: &dyn Source,
+        options: &ImportOptions,
+    ) -> Result<Outcome, ImportError> {
+        let path = source.path().display().to_string();
+        let read = |error| failed(source, error);
+        let recognized = Format::recognize(options.format, || source.open()).map_err(read)?;
+        let format = match recognized {
+            Recognition::Session(format) => format,
+            Recognition::NoConversation(format) => return Ok(skipped(path, format)),
+            Recognition::Nothing(code, message) => {
+                return Ok(Outcome::rejected(path, code, message.to_owned()));
+            }
+        };
+        let stem = source.path().file_stem().unwrap_or_default();
+        let stem = stem.to_string_lossy().into_owned();
+        let reader = source.open().map_err(read)?;
+        let identity = format.identify(reader, &stem).map_err(read)?;
+        let Some(base) = identity.session_id.clone() else {
+            return Ok(skipped(path, format));
+        };
+        let job = Job {
+            store: &*self.store,
+            source,
+            options,
+            format,
+            identity,
+            stem,
+            path,
+            total: source.len().map_err(read)?,
+        };
+        job.run(&base).await
+    }
+}
+
+fn failed(source: &dyn Source, error: std::io::Error) -> ImportError {
+    ImportError::Io {
+        path: source.path().to_owned(),
+        source: error,
+    }
+}
+
+fn skipped(path: String, format: Format) -> Outcome {
+    let mut outcome = Outcome::without_session(path, Verdict::Skipped);
+    outcome.format = Some(format.name());
+    outcome.report(vec![about_source(
+        "no_conversation",
+        "there is no conversation in this file yet; import it again when there is".to_owned(),
+    )]);
+    outcome
+}
+
+/// The import of one session.
+struct Job<'a> {
+    store: &'a dyn Store,
+    source: &'a dyn Source,
+    options: &'a ImportOptions,
+    format: Format,
+    identity: Identity,
+    stem: String,
+    path: String,
+    total: u64,
+}
+
+impl Job<'_> {
+    /// Finds the session that the source belongs to: the first one of its
+    /// name that it extends or repeats, else a new one.
+    async fn run(&self, base: &SessionId) -> Result<Outcome, ImportError> {
+        for n in 1..=MAX_SUFFIX {
+            let id = match n {
+                1 => Some(base.clone()),
+                n => SessionId::new(format!("{base}-{n}")).ok(),
+            };
+            let Some(id) = id else { break };
+            let info = match self.store.session(&id).await {
+                Ok(info) => info,
+                Err(error) if error.code() == "session_not_found" => {
+                    return self.prepare(&id, n).await;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let record = info.import_ref.as_deref().and_then(ImportRef::parse);
+            let mine = record
+                .as_ref()
+                .filter(|record| record.is_about(self.format.name(), &self.identity));
+            let attempt = match (info.authority, mine) {
+                (Authority::RuntimeEvents, Some(record)) => self.grow(&info, record, n).await?,
+                (Authority::Preparing, Some(record)) => {
+                    match self.stage(&info, &record.mark, n).await? {
+                        Attempt::Done(outcome) => Attempt::Done(outcome),
+                        Attempt::Another => return self.begin_again(&info, n).await,
+                    }
+                }
+                (Authority::Rejected, Some(_)) => return self.begin_again(&info, n).await,
+                (_, None) => Attempt::Another,
+            };
+            if let Attempt::Done(outcome) = attempt {
+                return Ok(*outcome);
+            }
+        }
+        Ok(self.rejected(
+            None,
+            vec![about_source(
+                "same_native_id",
+                format!(
+                    "more than {MAX_SUFFIX} sessions share the id {base}, or the id leaves no room \
+                     for a suffix; give the file another name"
+                ),
+            )],
+        ))
+    }
+
+    async fn begin_again(&self, info: &SessionInfo, n: u32) -> Result<Outcome, ImportError> {
+        self.store
+            .discard_session(&info.id, info.authority_rev)
+            .await?;
+        self.prepare(&info.id, n).await
+    }
+
+    /// Begins a new session.
+    async fn prepare(&self, id: &SessionId, n: u32) -> Result<Outcome, ImportError> {
+        let mark = Mark {
+            lines: 0,
+            items: 0,
+            digest: Sha256::digest(b"").into(),
+            finishes: Vec::new(),
+        };
+        let info = self
+            .store
+            .create_session(NewSession {
+                id: id.clone(),
+                authority: Authority::Preparing,
+                followed: true,
+                import_ref: Some(self.record(mark.clone(), &[])),
+            })
+            .await?;
+        self.reached(CrashPoint::Prepared);
+        match self.stage(&info, &mark, n).await? {
+            Attempt::Done(outcome) => Ok(*outcome),
+            // Nothing is held, so nothing can differ from it.
+            Attempt::Another => Ok(self.rejected(None, Vec::new())),
+        }
+    }
+
+    /// Fills a hidden session from where it is, and makes it readable.
+    async fn stage(
+        &self,
+        info: &SessionInfo,
+        mark: &Mark,
+        n: u32,
+    ) -> Result<Attempt, ImportError> {
+        let mut pass = self.open(info, mark).await?;
+        let mut batches = 0;
+        loop {
+            self.go_on()?;
+            let more = self.step(&mut pass)?;
+            if pass.ledger_stands() == Standing::Differs
+                || (pass.ledger_stands() == Standing::Behind && (pass.is_waiting() || !more))
+            {
+                return Ok(Attempt::Another);
+            }
+            if !more && self.options.finish {
+                pass.finish();
+            }
+            while let Some(batch) = pass.batch(!more) {
+                self.go_on()?;
+                batches += 1;
+                self.reached(CrashPoint::Translated(batches));
+                let head = pass.appended() - batch.events.len() as u64;
+                match self.append(&info.id, batch, head).await {
+                    Ok(()) => {}
+                    Err(error) if is_about_source(&error) => {
+                        let reason = about_source(error.code(), error.to_string());
+                        return self.reject(info, &pass, vec![reason]).await;
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+                self.tell(&pass);
+                self.reached(CrashPoint::Committed);
+            }
+            if !more {
+                break;
+            }
+        }
+        let (noticed, manifest) = pass.findings();
+        let reasons = if pass.refused().is_empty() {
+            self.read_back(&info.id, &pass, &manifest).await?
+        } else {
+            pass.refused().to_vec()
+        };
+        if !reasons.is_empty() {
+            return self.reject(info, &pass, reasons).await;
+        }
+        self.reached(CrashPoint::Verified);
+        self.reached(CrashPoint::BeforeMark);
+        self.store
+            .set_authority(
+                &info.id,
+                AuthorityChange {
+                    expected_rev: info.authority_rev,
+                    to: Authority::RuntimeEvents,
+                    import_ref: Some(self.record(pass.mark(), &[])),
+                },
+            )
+            .await?;
+        self.reached(CrashPoint::AfterMark);
+        self.tell(&pass);
+        let mut outcome = self.outcome(Verdict::Imported, &info.id);
+        outcome.events_added = pass.head();
+        outcome.row_count = manifest.entries.len() as u64;
+        outcome.report(self.with_suffix(noticed, &info.id, n));
+        Ok(Attempt::Done(Box::new(outcome)))
+    }
+
+    /// Compares the hidden session with the translation, and what it will show
+    /// with what the source says. A hidden session answers no reads of items,
+    /// so its index is compared with one made anew, its notes by their chain,
+    /// and its rows are made from the stored events.
+    async fn read_back(
+        &self,
+        id: &SessionId,
+        pass: &Pass,
+        manifest: &Manifest,
+    ) -> Result<Vec<Diagnostic>, ImportError> {
+        let info = self.store.session(id).await?;
+        let notes = self.store.contribution_status(id, NOTES).await?;
+        let differs = |what: &str| {
+            let message = format!("the {what} of session {id} are not those that were appended");
+            Err(StoreError::corrupt("chain_mismatch", message).into())
+        };
+        if (info.head, info.chain) != (pass.head(), pass.chain()) {
+            return differs("events");
+        }
+        if (notes.head, notes.chain) != (pass.notes_head(), pass.notes_chain()) {
+            return differs("notes");
+        }
+        let report = self.store.verify(id).await?;
+        if let Some(finding) = report.findings.first() {
+            let message = format!("session {id} was not stored well: {}", finding.message);
+            return Err(StoreError::corrupt(finding.code, message).into());
+        }
+        if info.items != pass.preview().items().len() as u64 {
+            return differs("items");
+        }
+        self.shown(id, pass, manifest).await
+    }
+
+    /// What the session would show otherwise than the source says.
+    async fn shown(
+        &self,
+        id: &SessionId,
+        pass: &Pass,
+        manifest: &Manifest,
+    ) -> Result<Vec<Diagnostic>, ImportError> {
+        let pending = pass.pending();
+        let (preview, notes) = (pass.preview(), pass.notes());
+        let mut shown = check::rows(self.store, id, pass.appended(), preview, &pending).await?;
+        shown.extend_from_slice(notes);
+        Ok(check::compare(manifest, shown))
+    }
+
+    async fn reject(
+        &self,
+        info: &SessionInfo,
+        pass: &Pass,
+        reasons: Vec<Diagnostic>,
+    ) -> Result<Attempt, ImportError> {
+        let kept = reasons.get(..MAX_DIAGNOSTICS).unwrap_or(&reasons);
+        self.store
+            .set_authority(
+                &info.id,
+                AuthorityChange {
+                    expected_rev: info.authority_rev,
+                    to: Authority::Rejected,
+                    import_ref: Some(self.record(pass.mark(), kept)),
+                },
+            )
+            .await?;
+        Ok(Attempt::Done(Box::new(
+            self.rejected(Some(&info.id), reasons),
+        )))
+    }
+
+    /// Goes on with a readable session, if the source extends or repeats what
+    /// it was made from.
+    async fn grow(
+        &self,
+        info: &SessionInfo,
+        record: &ImportRef,
+        n: u32,
+    ) -> Result<Attempt, ImportError> {
+        let id = &info.id;
+        let mut pass = self.open(info, &record.mark).await?;
+        let (mut events, mut grown) = (0, false);
+        loop {
+            self.go_on()?;
+            let more = self.step(&mut pass)?;
+            if pass.source_stands() == Standing::Differs {
+                return Ok(Attempt::Another);
+            }
+            if pass.ledger_stands() == Standing::Differs && pass.source_stands() == Standing::Same {
+                return self.translated_otherwise(info, record).await;
+            }
+            if more && pass.waiting_bytes() < SLICE_BYTES {
+                continue;
+            }
+            let reached = (pass.source_stands(), pass.ledger_stands());
+            if reached != (Standing::Same, Standing::Same) {
+                if more {
+                    continue;
+                }
+                return self.ended_early(info, record, &pass, reached).await;
+            }
+            if !info.followed {
+                return Ok(Attempt::Done(Box::new(self.diverged(info))));
+            }
+            if !more && self.options.finish {
+                pass.finish();
+            }
+            let reasons = self.increment(id, &pass).await?;
+            if !reasons.is_empty() {
+                let mut outcome = self.rejected(Some(id), reasons);
+                outcome.events_added = events;
+                outcome.row_count = info.items + check::visible_notes(self.store, id).await?;
+                return Ok(Attempt::Done(Box::new(outcome)));
+            }
+            let mut batches = 0;
+            while let Some(batch) = pass.batch(true) {
+                self.go_on()?;
+                batches += 1;
+                self.reached(CrashPoint::Translated(batches));
+                let added = batch.events.len() as u64;
+                self.append(id, batch, pass.appended() - added).await?;
+                events += added;
+                grown = true;
+                self.tell(&pass);
+                self.reached(CrashPoint::Committed);
+            }
+            if !more {
+                break;
+            }
+        }
+        self.tell(&pass);
+        let verdict = if grown {
+            Verdict::Grown
+        } else {
+            Verdict::Unchanged
+        };
+        let (noticed, manifest) = pass.findings();
+        let mut outcome = self.outcome(verdict, id);
+        outcome.events_added = events;
+        outcome.row_count = manifest.entries.len() as u64;
+        outcome.report(self.with_suffix(noticed, id, n));
+        Ok(Attempt::Done(Box::new(outcome)))
+    }
+
+    /// Checks the whole of what the session will show before an increment.
+    async fn increment(
+        &self,
+        id: &SessionId,
+        pass: &Pass,
+    ) -> Result<Vec<Diagnostic>, ImportError> {
+        if !pass.refused().is_empty() {
+            return Ok(pass.refused().to_vec());
+        }
+        if !pass.is_waiting() {
+            return Ok(Vec::new());
+        }
+        let (_, manifest) = pass.findings();
+        let reasons = self.shown(id, pass, &manifest).await?;
+        self.reached(CrashPoint::Verified);
+        Ok(reasons)
+    }
+
+    /// The source ended before everything was given again that is held.
+    async fn ended_early(
+        &self,
+        info: &SessionInfo,
+        record: &ImportRef,
+        pass: &Pass,
+        (source, _): (Standing, Standing),
+    ) -> Result<Attempt, ImportError> {
+        if source == Standing::Same {
+            return self.translated_otherwise(info, record).await;
+        }
+        if !self.is_prefix(info, pass).await? {
+            return Ok(Attempt::Another);
+        }
+        if !info.followed {
+            return Ok(Attempt::Done(Box::new(self.diverged(info))));
+        }
+        let shorter = about_source(
+            "source_shorter",
+            "the session holds all of this file, and more from a longer copy of it".to_owned(),
+        );
+        Ok(Attempt::Done(Box::new(
+            self.unchanged(info, vec![shorter]).await?,
+        )))
+    }
+
+    /// Whether the session once held exactly what the source gives.
+    async fn is_prefix(&self, info: &SessionInfo, pass: &Pass) -> Result<bool, ImportError> {
+        let head = pass.head();
+        if head > info.head {
+            return Ok(false);
+        }
+        if head > 0 {
+            let events = self.store.events(&info.id, &[head]).await?;
+            if events.first().is_none_or(|event| event.chain != pass.chain()) {
+                return Ok(false);
+            }
+        }
+        let through = pass.notes_head();
+        if through == 0 {
+            return Ok(true);
+        }
+        // Notes are appended in the order of their anchors, so the latest one
+        // at this watermark is the last one.
+        let query = ContributionQuery {
+            through,
+            direction: Direction::Older,
+            after: None,
+            max_items: 1,
+        };
+        let facts = self.store.contributions(&info.id, NOTES, query).await?;
+        Ok(facts
+            .first()
+            .is_some_and(|fact| (fact.seq, fact.chain) == (through, pass.notes_chain())))
+    }
+
+    /// The source is the same, and this build would translate it otherwise.
+    async fn translated_otherwise(
+        &self,
+        info: &SessionInfo,
+        record: &ImportRef,
+    ) -> Result<Attempt, ImportError> {
+        let ours = u64::from(self.format.translator_version());
+        let (stored, id) = (record.translator_version, &info.id);
+        let outcome = if stored == ours {
+            self.rejected(
+                Some(id),
+                vec![about_source(
+                    "translation_differs",
+                    format!(
+                        "session {id} does not hold what its source gives; \
+                         verify the store, and import the file into another one"
+                    ),
+                )],
+            )
+        } else {
+            let code = if stored < ours {
+                "translated_by_older"
+            } else {
+                "translated_by_newer"
+            };
+            let message = format!(
+                "session {id} was translated by version {stored} and this is version {ours}; \
+                 it is left as it is"
+            );
+            self.unchanged(info, vec![about_source(code, message)])
+                .await?
+        };
+        Ok(Attempt::Done(Box::new(outcome)))
+    }
+
+    async fn unchanged(
+        &self,
+        info: &SessionInfo,
+        noticed: Vec<Diagnostic>,
+    ) -> Result<Outcome, ImportError> {
+        let mut outcome = self.outcome(Verdict::Unchanged, &info.id);
+        outcome.row_count = info.items + check::visible_notes(self.store, &info.id).await?;
+        outcome.report(noticed);
+        Ok(outcome)
+    }
+
+    /// The session is a program's own by now.
+    fn diverged(&self, info: &SessionInfo) -> Outcome {
+        let id = &info.id;
+        self.rejected(
+            Some(id),
+            vec![about_source(
+                "import_diverged",
+                format!(
+                    "session {id} no longer follows its source; \
+                     import the file into another store to have it as it is"
+                ),
+            )],
+        )
+    }
+
+    /// Opens the source beside what a session holds of it.
+    async fn open(&self, info: &SessionInfo, mark: &Mark) -> Result<Pass, ImportError> {
+        let notes = self.store.contribution_status(&info.id, NOTES).await?;
+        let held = Held {
+            head: info.head,
+            chain: if info.head == 0 {
+                EMPTY_CHAIN
+            } else {
+                info.chain
+            },
+            notes_head: notes.head,
+            notes_chain: notes.chain,
+            items: mark.items,
+            digest: mark.digest,
+        };
+        let id = info.id.clone();
+        Pass::open(
+            self.format,
+            self.source,
+            &self.stem,
+            id,
+            &mark.finishes,
+            held,
+        )
+        .map_err(|error| failed(self.source, error))
+    }
+
+    fn step(&self, pass: &mut Pass) -> Result<bool, ImportError> {
+        pass.step().map_err(|error| failed(self.source, error))
+    }
+
+    async fn append(&self, id: &SessionId, batch: Batch, head: u64) -> Result<(), StoreError> {
+        let Batch {
+            events,
+            notes,
+            mark,
+        } = batch;
+        let contributions = (!notes.is_empty()).then(|| ContributionBatch {
+            source: NOTES.to_owned(),
+            facts: notes,
+        });
+        let batch = AppendBatch {
+            events,
+            contributions,
+            expected_head: Some(head),
+            writer: Writer::Importer,
+            import_ref: mark.map(|mark| self.record(mark, &[])),
+        };
+        self.store.append(id, batch).await.map(drop)
+    }
+
+    fn record(&self, mark: Mark, reasons: &[Diagnostic]) -> String {
+        let record = ImportRef {
+            format: self.format.name().to_owned(),
+            native_id: self.identity.native_id.clone(),
+            agent_id: self.identity.agent_id.clone(),
+            translator_version: u64::from(self.format.translator_version()),
+            mark,
+        };
+        record.to_json(reasons)
+    }
+
+    /// Stops where the import was asked to.
+    fn go_on(&self) -> Result<(), ImportError> {
+        let cancel = self.options.cancel.as_ref();
+        if cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            return Err(ImportError::Interrupted {
+                path: self.source.path().to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn tell(&self, pass: &Pass) {
+        if let Some(progress) = &self.options.progress {
+            progress(Progress {
+                done: pass.bytes_read().min(self.total),
+                total: self.total,
+            });
+        }
+    }
+
+    fn reached(&self, point: CrashPoint) {
+        self.options.probe.reached(point);
+    }
+
+    fn outcome(&self, verdict: Verdict, id: &SessionId) -> Outcome {
+        let mut outcome = Outcome::without_session(self.path.clone(), verdict);
+        outcome.format = Some(self.format.name());
+        outcome.session_id = Some(id.clone());
+        outcome
+    }
+
+    fn rejected(&self, id: Option<&SessionId>, reasons: Vec<Diagnostic>) -> Outcome {
+        let mut outcome = Outcome::without_session(self.path.clone(), Verdict::Rejected);
+        outcome.format = Some(self.format.name());
+        outcome.session_id = id.cloned();
+        outcome.report(reasons);
+        outcome
+    }
+
+    /// Says so where another session has the name already.
+    fn with_suffix(
+        &self,
+        mut noticed: Vec<Diagnostic>,
+        id: &SessionId,
+        n: u32,
+    ) -> Vec<Diagnostic> {
+        if n > 1 {
+            let native = self.identity.native_id.as_deref().unwrap_or_default();
+            let message = format!(
+                "another session has the id {native}, and this file does not go on where \
+                 that one stands; it is session {id}"
+            );
+            noticed.insert(0, about_source("same_native_id", message));
+        }
+        noticed
+    }
+}
+
+/// Refusals of a batch that say something about the source, not the store.
+fn is_about_source(error: &StoreError) -> bool {
+    matches!(
+        error.code(),
+        "event_id_conflict"
+            | "run_sealed"
+            | "run_conflict"
+            | "fact_id_conflict"
+            | "anchor_unknown"
+            | "limit_exceeded"
+    )
+}

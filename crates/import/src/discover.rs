@@ -1,0 +1,171 @@
+//! Session files under paths.
+
+use crate::format::{Format, Recognition};
+use crate::outcome::Outcome;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+/// What was found under some paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Discovery {
+    /// The files to import: those that were named, whatever they are, and the
+    /// session files of folders, sorted, each once.
+    pub files: Vec<PathBuf>,
+    /// Paths that give no file to import, with the reason.
+    pub refused: Vec<Outcome>,
+}
+
+/// Finds session files. A file is taken as it is named; a folder is walked,
+/// and files in it that no format recognizes are passed over.
+pub fn discover(paths: &[PathBuf], format: Option<Format>) -> Discovery {
+    let mut walk = Walk {
+        format,
+        found: Discovery::default(),
+        folders: HashSet::new(),
+        files: HashSet::new(),
+    };
+    for path in paths {
+        match std::fs::metadata(path) {
+            Err(error) => walk.refuse(path, &error),
+            Ok(metadata) if metadata.is_dir() => {
+                let before = walk.found.files.len() + walk.found.refused.len();
+                let known = walk.files.len();
+                walk.folder(path);
+                let after = walk.found.files.len() + walk.found.refused.len();
+                if after == before && walk.files.len() == known {
+                    walk.found.refused.push(Outcome::rejected(
+                        path.display().to_string(),
+                        "no_sessions",
+                        "there is no session file in this folder; \
+                         name a file, or the folder of an agent's sessions"
+                            .to_owned(),
+                    ));
+                }
+            }
+            Ok(_) => walk.take(path),
+        }
+    }
+    walk.found
+}
+
+/// The folders where agents keep their sessions, as far as they exist.
+/// `variable` answers environment variables.
+pub fn known_folders(home: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let claude = variable("CLAUDE_CONFIG_DIR")
+        .filter(|folder| !folder.is_empty())
+        .map_or_else(|| home.join(".claude"), PathBuf::from);
+    let folders = [claude.join("projects")];
+    folders.into_iter().filter(|path| path.is_dir()).collect()
+}
+
+struct Walk {
+    format: Option<Format>,
+    found: Discovery,
+    /// Folders and files by their real paths: links may lead anywhere.
+    folders: HashSet<PathBuf>,
+    files: HashSet<PathBuf>,
+}
+
+impl Walk {
+    fn folder(&mut self, folder: &Path) {
+        match std::fs::canonicalize(folder) {
+            Ok(real) if !self.folders.insert(real) => return,
+            Ok(_) => {}
+            Err(error) => return self.refuse(folder, &error),
+        }
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => return self.refuse(folder, &error),
+        };
+        let mut paths = Vec::new();
+        for entry in entries {
+            match entry {
+                Ok(entry) => paths.push(entry.path()),
+                Err(error) => self.refuse(folder, &error),
+            }
+        }
+        paths.sort();
+        for path in paths {
+            match std::fs::metadata(&path) {
+                Ok(metadata) if metadata.is_dir() => self.folder(&path),
+                Ok(metadata) if metadata.is_file() => self.file(&path),
+                Ok(_) => {}
+                // A link that leads nowhere is no session.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => self.refuse(&path, &error),
+            }
+        }
+    }
+
+    /// A file of a folder: taken if a format recognizes it.
+    fn file(&mut self, path: &Path) {
+        let open = || Ok(BufReader::new(File::open(path)?));
+        match Format::recognize(self.format, open) {
+            Ok(Recognition::Session(_) | Recognition::NoConversation(_)) => self.take(path),
+            Ok(Recognition::Nothing(..)) => {}
+            Err(error) => self.refuse(path, &error),
+        }
+    }
+
+    fn take(&mut self, path: &Path) {
+        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if self.files.insert(real) {
+            self.found.files.push(path.to_owned());
+        }
+    }
+
+    fn refuse(&mut self, path: &Path, error: &io::Error) {
+        let message = format!("cannot be read: {error}; check the path and its permissions");
+        let path = path.display().to_string();
+        let outcome = Outcome::rejected(path, "io_error", message);
+        self.found.refused.push(outcome);
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_walked_and_only_sessions_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path();
+        let projects = home.join(".claude/projects");
+        std::fs::create_dir_all(projects.join("b/deep")).unwrap();
+        let session = b"{\"type\":\"user\",\"sessionId\":\"s\",\"message\":{\"content\":\"hi\"}}\n";
+        std::fs::write(projects.join("b/deep/2.jsonl"), session).unwrap();
+        std::fs::write(projects.join("a.jsonl"), session).unwrap();
+        std::fs::write(projects.join("notes.md"), b"# notes\n").unwrap();
+        std::fs::write(projects.join("empty.jsonl"), b"").unwrap();
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(&projects, projects.join("b/loop")).unwrap();
+            std::os::unix::fs::symlink(projects.join("a.jsonl"), projects.join("c.jsonl")).unwrap();
+            std::os::unix::fs::symlink("nowhere", projects.join("dead.jsonl")).unwrap();
+        }
+        assert_eq!(known_folders(home, |_| None), [projects.clone()]);
+        assert!(known_folders(home, |_| Some("/nowhere".into())).is_empty());
+        let found = discover(&known_folders(home, |_| None), None);
+        let expected = [projects.join("a.jsonl"), projects.join("b/deep/2.jsonl")];
+        assert_eq!(found.files, expected);
+        assert_eq!(found.refused, []);
+        let named = [
+            projects.join("notes.md"),
+            projects.join("gone"),
+            projects.join("b/nothing"),
+        ];
+        std::fs::create_dir(&named[2]).unwrap();
+        let found = discover(&named, None);
+        assert_eq!(found.files, named[..1]);
+        let codes: Vec<_> = found
+            .refused
+            .iter()
+            .map(|outcome| outcome.diagnostics[0].code)
+            .collect();
+        assert_eq!(codes, ["io_error", "no_sessions"]);
+    }
+}

@@ -1,1 +1,0 @@
-//! Tests of rows, files and transactions.

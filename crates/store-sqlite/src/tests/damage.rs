@@ -1,0 +1,212 @@
+//! Damaged bytes are never answered as rows.
+
+use super::*;
+use folio_core::Direction::Newer;
+use folio_store::ErrorKind;
+use folio_store::rows::FoundEvent;
+
+/// What a read says of rows that a statement has changed behind its back.
+fn after<T>(sql: &str, work: impl FnMut(&dyn Snapshot) -> T) -> T {
+    let place = Place::new();
+    let engine = place.open();
+    write(&engine, &everything(1)).unwrap();
+    assert_ne!(place.raw().execute(sql, []).unwrap(), 0, "{sql}");
+    read(&engine, work)
+}
+
+#[test]
+fn a_damaged_event_keeps_its_place() {
+    for sql in [
+        "UPDATE events SET body = CAST('bodY of 2' AS BLOB) WHERE k = 1 << 33 | 2",
+        "UPDATE events SET chain = zeroblob(32) WHERE k = 1 << 33 | 2",
+        "UPDATE events SET chain = zeroblob(31) WHERE k = 1 << 33 | 2",
+        "UPDATE events SET run_no = run_no + 1 WHERE k = 1 << 33 | 2",
+        "UPDATE events SET run_no = -1 WHERE k = 1 << 33 | 2",
+        "UPDATE events SET form = 300 WHERE k = 1 << 33 | 2",
+        "UPDATE events SET committed_at = 0 WHERE k = 1 << 33 | 2",
+    ] {
+        let found = after(sql, |s| s.events(1, 1, 3, 9, 900).unwrap());
+        assert_eq!(found.len(), 3);
+        assert_eq!(found[1], FoundEvent::Damaged { ordinal: 2 }, "{sql}");
+        assert!(matches!(found[0], FoundEvent::Whole(_)));
+        assert!(matches!(found[2], FoundEvent::Whole(_)));
+    }
+}
+
+#[test]
+fn an_event_in_anothers_place_is_damaged() {
+    let sql = "UPDATE events SET k = 1 << 33 | 4 WHERE k = 1 << 33 | 3";
+    let found = after(sql, |s| s.events(1, 4, 4, 9, 900).unwrap());
+    assert_eq!(found, [FoundEvent::Damaged { ordinal: 4 }]);
+}
+
+#[test]
+fn a_broken_page_chain_damages_one_event() {
+    let place = Place::new();
+    let engine = place.open();
+    let mut all = everything(1);
+    // Larger than a page, so that it continues on pages of its own.
+    all.events[1].0.body = vec![b'x'; 20_000];
+    write(&engine, &all).unwrap();
+    drop(engine);
+    let mut file = std::fs::read(&place.path).unwrap();
+    let pages = file.len() / 4096;
+    // An overflow page of it begins with the number of the next one.
+    let page = (1..pages)
+        .find(|page| {
+            file[page * 4096 + 4..][..4092]
+                .iter()
+                .all(|byte| *byte == b'x')
+        })
+        .unwrap();
+    file[page * 4096..][..4].copy_from_slice(&u32::MAX.to_be_bytes());
+    std::fs::write(&place.path, file).unwrap();
+    let engine = place.open();
+    let found = read(&engine, |s| s.events(1, 1, 3, 9, 90_000).unwrap());
+    assert_eq!(found[1], FoundEvent::Damaged { ordinal: 2 });
+    assert!(matches!(found[2], FoundEvent::Whole(_)));
+    let error = engine.check().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.code()),
+        (ErrorKind::Corrupt, "database_damaged")
+    );
+}
+
+#[test]
+fn damaged_rows_are_named() {
+    type Read = fn(&dyn Snapshot) -> Result<(), StoreError>;
+    let lane = (Lane::Text, 1);
+    assert_eq!(lane, (seg(1, 0).lane));
+    let cases: [(&str, Read, &str, &str); 19] = [
+        (
+            "UPDATE items SET rev = rev + 1",
+            |s| s.items(1, at(0, 0), Newer, 9).map(drop),
+            "index_damaged",
+            "items, index 1, item 1.0",
+        ),
+        (
+            "UPDATE items SET need = x'ff'",
+            |s| s.items(1, at(0, 0), Newer, 9).map(drop),
+            "index_damaged",
+            "items, index 1, item 1.0",
+        ),
+        (
+            "UPDATE items SET kind = 99 WHERE n = 2",
+            |s| {
+                s.items_by_hash(1, folio_codec::hash64(b"assistant:r1:m"))
+                    .map(drop)
+            },
+            "index_damaged",
+            "items, index 1, item 3.2",
+        ),
+        (
+            "DELETE FROM items WHERE n = 2",
+            |s| {
+                s.items_by_hash(1, folio_codec::hash64(b"assistant:r1:m"))
+                    .map(drop)
+            },
+            "index_damaged",
+            "items, index 1, item 3.2",
+        ),
+        (
+            "UPDATE item_keys SET h = 5",
+            |s| s.items_by_hash(1, 5).map(drop),
+            "index_damaged",
+            "items, index 1, item 1.0",
+        ),
+        (
+            "UPDATE item_segs SET before = before + 1",
+            |s| s.segs(1, at(1, 0), (Lane::Text, 1), 0, 9, 9).map(drop),
+            "index_damaged",
+            "item_segs, index 1, item 1.0, chunk 1",
+        ),
+        (
+            "UPDATE item_segs SET n = -1",
+            |s| s.last_seg(1, at(1, 0), (Lane::Text, 1), 9).map(drop),
+            "index_damaged",
+            "item_segs, index 1, item 1.0, chunk 6",
+        ),
+        (
+            "UPDATE sessions SET generation = 4",
+            |s| s.session("session-1").map(drop),
+            "row_damaged",
+            "sessions, session session-1",
+        ),
+        (
+            "UPDATE sessions SET authority = 17",
+            |s| s.sessions(None, 9).map(drop),
+            "row_damaged",
+            "sessions, number 1",
+        ),
+        (
+            "UPDATE sessions SET session_id = ''  || char(1)",
+            |s| s.sessions(None, 9).map(drop),
+            "row_damaged",
+            "sessions, number 1",
+        ),
+        (
+            "UPDATE logs SET head = head - 1",
+            |s| s.log(1).map(drop),
+            "row_damaged",
+            "logs, log 1",
+        ),
+        (
+            "UPDATE logs SET tail = x'ffffff'",
+            |s| s.log(1).map(drop),
+            "row_damaged",
+            "logs, log 1",
+        ),
+        (
+            "UPDATE runs SET terminal = 5",
+            |s| s.runs(1, 0, 9).map(drop),
+            "row_damaged",
+            "runs, log 1, run 1",
+        ),
+        (
+            "UPDATE runs SET open_before = x'01'",
+            |s| s.run_by_id(1, "run-2").map(drop),
+            "row_damaged",
+            "runs, log 1, run 2",
+        ),
+        (
+            "UPDATE runs SET inline = 2",
+            |s| s.last_run_of_turn(1, "t1", 9).map(drop),
+            "row_damaged",
+            "runs, log 1, run 3",
+        ),
+        (
+            "UPDATE contrib_logs SET head = 9",
+            |s| s.contrib_log(1, "notes").map(drop),
+            "row_damaged",
+            "contrib_logs, log 1, number 1",
+        ),
+        (
+            "UPDATE contrib_facts SET body = '' WHERE k = 1 << 33 | 3",
+            |s| s.facts(1, 1, 9).map(drop),
+            "row_damaged",
+            "contrib_facts, contribution log 1, fact 3",
+        ),
+        (
+            "DELETE FROM contrib_facts WHERE k = 1 << 33 | 3",
+            |s| s.facts_by_anchor(1, None, Newer, 9).map(drop),
+            "row_damaged",
+            "contrib_facts, contribution log 1, fact 3",
+        ),
+        (
+            "UPDATE meta SET value = zeroblob(40) WHERE key = 'counters'",
+            |s| s.counters().map(drop),
+            "row_damaged",
+            "meta, counters",
+        ),
+    ];
+    for (sql, work, code, names) in cases {
+        let error = after(sql, |s| work(s).err());
+        let error = error.unwrap_or_else(|| panic!("{sql}: no error"));
+        assert_eq!(
+            (error.kind(), error.code()),
+            (ErrorKind::Corrupt, code),
+            "{sql}"
+        );
+        assert!(error.to_string().starts_with(names), "{sql}: {error}");
+    }
+}

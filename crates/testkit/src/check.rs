@@ -1,0 +1,262 @@
+//! Questions to a store in a line each; a wrong answer panics.
+
+use crate::conformance::StorePlace;
+use crate::event::Events;
+use folio_core::reduce::{Material, reduce};
+use folio_core::{CanonicalEvent, Direction, SessionId};
+use folio_store::{
+    AppendBatch, Committed, ItemPage, ItemQuery, LoadedItem, NewSession, RangeQuery, SessionInfo,
+    Start, Store, StoreError, StoredEvent,
+};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// A row with its identity: key, revision, JSON.
+pub type Row = (String, u64, String);
+
+/// A session id.
+pub fn session_id(id: &str) -> SessionId {
+    SessionId::new(id).expect("a test's session id is one")
+}
+
+/// The code of a refusal; panics if it was none.
+pub fn code<T: Debug>(result: Result<T, StoreError>) -> &'static str {
+    result.expect_err("this must be refused").code()
+}
+
+/// Creates a session for a program's own events.
+pub async fn create(store: &dyn Store, id: &str) -> SessionId {
+    let session = NewSession::native(session_id(id));
+    store.create_session(session).await.unwrap().id
+}
+
+/// Appends events that must be accepted.
+pub async fn append(
+    store: &dyn Store,
+    session: &SessionId,
+    events: Vec<CanonicalEvent>,
+) -> Committed {
+    let batch = AppendBatch::native(events);
+    store.append(session, batch).await.unwrap()
+}
+
+/// Every event of a session.
+pub async fn stored(store: &dyn Store, session: &SessionId) -> Vec<StoredEvent> {
+    let mut events: Vec<StoredEvent> = Vec::new();
+    loop {
+        let query = RangeQuery {
+            from: events.len() as u64 + 1,
+            to: u64::MAX,
+            max_count: 1_000,
+            max_bytes: usize::MAX,
+        };
+        let more = store.range(session, query).await.unwrap();
+        if more.is_empty() {
+            return events;
+        }
+        events.extend(more);
+    }
+}
+
+/// The row of a loaded item.
+pub fn row(loaded: &LoadedItem, through: u64) -> Row {
+    assert_eq!(loaded.damaged, [], "nothing is damaged here");
+    let events: Vec<_> = loaded
+        .events
+        .iter()
+        .map(|event| (event.ordinal, event.view().unwrap()))
+        .collect();
+    let chunks: Vec<_> = loaded
+        .chunks
+        .iter()
+        .map(|(lane, chunks)| {
+            let views = chunks.iter().map(|event| event.view().unwrap());
+            (*lane, views.collect())
+        })
+        .collect();
+    let material = Material {
+        item: &loaded.item,
+        through,
+        run: &loaded.run.facts,
+        events: &events,
+        chunks: &chunks,
+    };
+    let mut json = String::new();
+    reduce(&material, &mut json).expect("everything that a row needs was loaded");
+    (loaded.item.key.clone().into(), loaded.revision, json)
+}
+
+/// The rows of a page, in its direction.
+pub fn rows_of(page: &ItemPage) -> Vec<Row> {
+    page.items
+        .iter()
+        .map(|item| row(item, page.through))
+        .collect()
+}
+
+/// A query for many items, at the head.
+pub fn query(direction: Direction, start: Start) -> ItemQuery {
+    ItemQuery {
+        through: None,
+        direction,
+        start,
+        max_items: 1_000,
+        max_bytes: usize::MAX,
+    }
+}
+
+/// All pages from an edge to the other.
+pub async fn pages(
+    store: &dyn Store,
+    session: &SessionId,
+    through: Option<u64>,
+    direction: Direction,
+    max_items: usize,
+    max_bytes: usize,
+) -> Vec<ItemPage> {
+    let mut query = ItemQuery {
+        through,
+        direction,
+        start: Start::Edge,
+        max_items,
+        max_bytes,
+    };
+    let mut pages: Vec<ItemPage> = Vec::new();
+    loop {
+        let page = store.read_items(session, query.clone()).await.unwrap();
+        assert_eq!(page.before, !pages.is_empty(), "whether items lie before");
+        assert!(
+            page.items.len() <= max_items,
+            "a page of the size asked for"
+        );
+        query.through = Some(page.through);
+        let last = page.items.last().map(|item| item.item.position);
+        let more = page.more;
+        assert!(
+            last.is_some() || !more,
+            "a page with more behind it is empty"
+        );
+        pages.push(page);
+        match last {
+            Some(last) if more => query.start = Start::Behind(last),
+            _ => return pages,
+        }
+    }
+}
+
+/// All rows at the head, oldest first.
+pub async fn rows(store: &dyn Store, session: &SessionId) -> Vec<Row> {
+    rows_of_pages(&pages(store, session, None, Direction::Newer, 1_000, usize::MAX).await)
+}
+
+/// All rows at a watermark, oldest first.
+pub async fn rows_at(store: &dyn Store, session: &SessionId, through: u64) -> Vec<Row> {
+    let through = Some(through);
+    rows_of_pages(&pages(store, session, through, Direction::Newer, 1_000, usize::MAX).await)
+}
+
+/// The rows of several pages, one behind the other.
+pub fn rows_of_pages(pages: &[ItemPage]) -> Vec<Row> {
+    pages.iter().flat_map(rows_of).collect()
+}
+
+/// The JSON of rows alone.
+pub fn texts(rows: &[Row]) -> Vec<&str> {
+    rows.iter().map(|(_, _, json)| &**json).collect()
+}
+
+/// The keys of rows alone.
+pub fn keys(rows: &[Row]) -> Vec<&str> {
+    rows.iter().map(|(key, _, _)| &**key).collect()
+}
+
+/// A store with the session `s1`, and events for it.
+pub struct Bench {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The session `s1`.
+    pub session: SessionId,
+    /// Events for it, of run `r1` and turn `t1`.
+    pub events: Events,
+}
+
+impl Debug for Bench {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bench")
+            .field("session", &self.session)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Bench {
+    /// Opens the place and creates the session.
+    pub async fn open(place: &dyn StorePlace) -> Self {
+        let store = place.open().await.unwrap();
+        let session = create(&*store, "s1").await;
+        Self {
+            store,
+            session,
+            events: Events::new("s1"),
+        }
+    }
+
+    /// Appends events that must be accepted.
+    pub async fn append(&self, events: Vec<CanonicalEvent>) -> Committed {
+        append(&*self.store, &self.session, events).await
+    }
+
+    /// Appends events one by one.
+    pub async fn append_each(&self, events: Vec<CanonicalEvent>) {
+        for event in events {
+            self.append(vec![event]).await;
+        }
+    }
+
+    /// Appends a batch that must be refused and must leave no mark.
+    pub async fn refused(&self, batch: AppendBatch) -> StoreError {
+        let before = self.info().await;
+        let error = self.store.append(&self.session, batch).await;
+        let error = error.expect_err("this batch must be refused");
+        assert_eq!(self.info().await, before, "a refusal leaves no mark");
+        error
+    }
+
+    /// Appends events that must be refused; answers the code.
+    pub async fn refused_code(&self, events: Vec<CanonicalEvent>) -> &'static str {
+        self.refused(AppendBatch::native(events)).await.code()
+    }
+
+    /// The session.
+    pub async fn info(&self) -> SessionInfo {
+        self.store.session(&self.session).await.unwrap()
+    }
+
+    /// All rows at the head.
+    pub async fn rows(&self) -> Vec<Row> {
+        rows(&*self.store, &self.session).await
+    }
+
+    /// All rows at a watermark.
+    pub async fn rows_at(&self, through: u64) -> Vec<Row> {
+        rows_at(&*self.store, &self.session, through).await
+    }
+
+    /// Every event.
+    pub async fn stored(&self) -> Vec<StoredEvent> {
+        stored(&*self.store, &self.session).await
+    }
+
+    /// A page at the head.
+    pub async fn page(&self, direction: Direction, start: Start) -> ItemPage {
+        let query = query(direction, start);
+        self.store.read_items(&self.session, query).await.unwrap()
+    }
+
+    /// Asserts that `verify` has nothing to say.
+    pub async fn is_sound(&self) {
+        let report = self.store.verify(&self.session).await.unwrap();
+        assert_eq!(report.findings, [], "verify finds nothing");
+        let info = self.info().await;
+        assert_eq!((report.events, report.items), (info.head, info.items));
+    }
+}
