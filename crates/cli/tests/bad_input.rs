@@ -1,5 +1,6 @@
 //! Bad input ends with its exit code, says what is wrong and what to do, and
 //! leaves nothing half written.
+#![allow(clippy::panic, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -93,9 +94,9 @@ fn files() -> Vec<Case> {
         "a directory without sessions",
         place,
         &["import", text(&folder)],
-        4,
-        "no_sessions_found",
-        "name",
+        3,
+        "no_sessions",
+        "name a file",
     ));
     let place = filled();
     let missing = place.path("missing.jsonl");
@@ -124,9 +125,17 @@ fn files() -> Vec<Case> {
         "open without sessions",
         place,
         &["open", text(&folder)],
+        3,
+        "no_sessions",
+        "name a file",
+    ));
+    cases.push(case(
+        "open without known agents",
+        Place::new(),
+        &["open"],
         4,
-        "no_sessions_found",
-        "name",
+        "no_sessions",
+        "name a file",
     ));
     cases
 }
@@ -278,7 +287,8 @@ fn check(case: &Case) {
     let json = place.run(&all);
     assert_eq!(json.code, Some(case.exit), "{name}: {}{}", json.stdout, json.stderr);
     if case.exit == 3 {
-        let line = &json_lines(&json.stdout)[0];
+        let lines = json_lines(&json.stdout);
+        let line = lines[0].get("import").unwrap_or(&lines[0]);
         assert_eq!(line["outcome"], "rejected", "{name}");
         assert_eq!(line["session_id"], serde_json::Value::Null, "{name}");
         assert_eq!(line["diagnostics"][0]["code"], case.code, "{name}");

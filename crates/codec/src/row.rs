@@ -229,10 +229,11 @@ pub fn decode_run_facts(bytes: &[u8]) -> Result<RunFacts, CodecError> {
     (|| {
         let turn_id = reader.text()?.to_owned();
         let model = Some(reader.text()?.to_owned()).filter(|model| !model.is_empty());
-        Some(RunFacts {
+        let lineage = reader.text()?.to_owned();
+        reader.is_empty().then_some(RunFacts {
             turn_id,
             model,
-            lineage: reader.text()?.to_owned(),
+            lineage,
         })
     })()
     .ok_or(CodecError { what: "run" })

@@ -21,12 +21,18 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn check(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("golden")
+        .join(name);
     if std::env::var_os("GOLDEN").is_some() {
         std::fs::write(&path, found).unwrap();
     }
     let wanted = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(wanted == found, "{} changed; it now is:\n{found}", path.display());
+    assert!(
+        wanted == found,
+        "{} changed; it now is:\n{found}",
+        path.display()
+    );
 }
 
 fn events() -> Vec<CanonicalEvent> {
@@ -48,9 +54,17 @@ fn canonical_text_digests_and_chain() {
     let mut chain = EMPTY_CHAIN;
     for (event, ordinal) in events().iter().zip(1..) {
         let digest = event_digest(&event.view(), &event.spine);
-        let seq = if event.spine.run_id.as_str() == "r2" { 1 } else { ordinal };
+        let seq = if event.spine.run_id.as_str() == "r2" {
+            1
+        } else {
+            ordinal
+        };
         chain = chain_next(&chain, ordinal, seq, &digest);
-        let body = if event.body().len() > 2_000 { "(large)" } else { event.body() };
+        let body = if event.body().len() > 2_000 {
+            "(large)"
+        } else {
+            event.body()
+        };
         writeln!(
             out,
             "id {}\nts {}\nenvelope {}\nbody {body}\ndigest {}\nchain {}\n",
@@ -107,10 +121,22 @@ fn stored_rows() {
         let view = decode_event(form, &bytes).unwrap();
         assert_eq!(view.text, &*event.text);
         assert_eq!(*view.fields, event.fields);
-        assert_eq!(event_digest(&view, &event.spine), event_digest(&event.view(), &event.spine));
-        let shown = if bytes.len() > 2_000 { "(large)".to_owned() } else { hex(&bytes) };
-        writeln!(out, "{} form {form} sum {:016x} {shown}", event.id, sum(&[1, 2], &[&bytes]))
-            .unwrap();
+        assert_eq!(
+            event_digest(&view, &event.spine),
+            event_digest(&event.view(), &event.spine)
+        );
+        let shown = if bytes.len() > 2_000 {
+            "(large)".to_owned()
+        } else {
+            hex(&bytes)
+        };
+        writeln!(
+            out,
+            "{} form {form} sum {:016x} {shown}",
+            event.id,
+            sum(&[1, 2], &[&bytes])
+        )
+        .unwrap();
     }
     check("rows.txt", &out);
 }
@@ -129,7 +155,10 @@ fn the_form_without_a_table_reads_alike() {
             table.varint(u64::from(*offset));
             table.varint(u64::from(*length));
         }
-        let at = sliced.windows(table.0.len()).position(|window| window == table.0).unwrap();
+        let at = sliced
+            .windows(table.0.len())
+            .position(|window| window == table.0)
+            .unwrap();
         let mut scanned = sliced.clone();
         scanned.drain(at..at + table.0.len());
         let view = decode_event(FORM_SCANNED, &scanned).unwrap();
@@ -157,17 +186,35 @@ fn state_beside_the_head_and_needs() {
             index: 0,
             ordinal: 9,
         }],
-        requests: vec![OpenRequest { request_id: "p".into(), run_no: 3, ordinal: 7, call: None }],
+        requests: vec![OpenRequest {
+            request_id: "p".into(),
+            run_no: 3,
+            ordinal: 7,
+            call: None,
+        }],
     };
     let need = vec![
-        Need { ordinal: 5, lane: Lane::Text, index: 0, part: Part::FirstChunk },
-        Need { ordinal: 1_000, lane: Lane::Thinking, index: 300, part: Part::Final },
+        Need {
+            ordinal: 5,
+            lane: Lane::Text,
+            index: 0,
+            part: Part::FirstChunk,
+        },
+        Need {
+            ordinal: 1_000,
+            lane: Lane::Thinking,
+            index: 300,
+            part: Part::Final,
+        },
     ];
     let (packed_tail, packed_need) = (encode_tail(&tail), encode_need(&need));
     assert_eq!(decode_tail(&packed_tail).unwrap(), tail);
     assert_eq!(decode_tail(&[]).unwrap(), Tail::default());
     assert_eq!(decode_need(&packed_need).unwrap(), need);
-    check("state.txt", &format!("tail {}\nneed {}\n", hex(&packed_tail), hex(&packed_need)));
+    check(
+        "state.txt",
+        &format!("tail {}\nneed {}\n", hex(&packed_tail), hex(&packed_need)),
+    );
 }
 
 #[test]
@@ -184,7 +231,10 @@ fn facts_and_nonces() {
     };
     let mut out = String::new();
     let mut chain = EMPTY_CHAIN;
-    for (fact, seq) in [fact("a", Some("{\"z\": 1.0, \"a\":2}")), fact("b", None)].iter().zip(1..) {
+    for (fact, seq) in [fact("a", Some("{\"z\": 1.0, \"a\":2}")), fact("b", None)]
+        .iter()
+        .zip(1..)
+    {
         let body = fact.canonical();
         assert_eq!(&Fact::from_json(&body).unwrap(), fact);
         let digest = fact_digest(&body);

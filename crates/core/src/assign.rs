@@ -179,7 +179,9 @@ pub fn assign(
                     ItemKind::Call => {
                         (item.step, item.operation) = (claims.step, claims.operation);
                     }
-                    ItemKind::Permission => {
+                    // Resolved once: what a revision would add was not there
+                    // at the watermarks before it.
+                    ItemKind::Permission if item.number == 0 => {
                         decision_references(claims, placed, tail, directory, &mut item);
                     }
                     ItemKind::Turn => {
@@ -232,6 +234,7 @@ fn revised(found: &[Item], claim: &Claim, ordinal: u64) -> Option<Item> {
         .find(|item| {
             item.need.iter().any(|need| {
                 (need.ordinal, need.lane, need.index) == (ordinal, claim.lane, claim.index)
+                    && matches!(need.part, Part::Final | Part::Closer)
             })
         })
         .cloned()
@@ -245,6 +248,12 @@ fn mark(
     out: &mut Assigned,
 ) {
     let Some(mut item) = latest else {
+        let waits = |mark: &WaitingMark| {
+            (&mark.base, mark.lane, mark.index) == (&claim.base, claim.lane, claim.index)
+        };
+        if tail.marks.iter().any(waits) {
+            return;
+        }
         tail.marks.push(WaitingMark {
             base: claim.base.clone(),
             run_no: placed.run_no,
@@ -339,31 +348,36 @@ fn result(
 ) -> Result<Item, u32> {
     let mut calls = directory.incarnations(&sibling(&claim.base, ItemKind::Call));
     calls.sort_by_key(|call| call.position);
-    let lane = (Lane::Result, 0);
-    let answered = |n: u32| {
-        found.iter().any(|r| {
-            r.incarnation() == n && (claim.form == Form::Closer || !r.is_only_closed(lane))
-        })
-    };
+    // Where both sides name an operation, it decides alone.
     let named = calls
         .iter()
-        .find(|call| claims.operation != 0 && call.operation == claims.operation)
-        .filter(|call| !answered(call.incarnation()));
-    let open: Vec<_> = calls
-        .iter()
-        .filter(|call| !answered(call.incarnation()))
-        .collect();
+        .any(|call| claims.operation != 0 && call.operation == claims.operation);
+    let fits = |call: &&Item| match claims.operation {
+        0 => true,
+        operation => call.operation == if named { operation } else { 0 },
+    };
+    let pool: Vec<_> = calls.iter().filter(fits).collect();
+    let answer_of = |call: &&&Item| {
+        let n = call.incarnation();
+        found.iter().find(|result| result.incarnation() == n)
+    };
+    let mut open: Vec<_> = pool.iter().filter(|c| answer_of(c).is_none()).collect();
+    // Only where no call is unanswered does a real result replace a closer.
+    if open.is_empty() && claim.form == Form::Final {
+        let closed = |result: &Item| result.is_only_closed((Lane::Result, 0));
+        open = pool
+            .iter()
+            .filter(|c| answer_of(c).is_some_and(closed))
+            .collect();
+    }
     let step = open.last().map(|call| call.step);
-    let mut of_step = open.iter().filter(|call| Some(call.step) == step);
-    let n = match (named, of_step.next()) {
-        (Some(call), _) => call.incarnation(),
-        (None, Some(call)) => {
-            if of_step.next().is_some() {
-                diagnostics.push(Code::AmbiguousToolPairing);
-            }
-            call.incarnation()
-        }
-        (None, None) => {
+    open.retain(|call| named || Some(call.step) == step);
+    if open.len() > 1 {
+        diagnostics.push(Code::AmbiguousToolPairing);
+    }
+    let n = match open.first() {
+        Some(call) => call.incarnation(),
+        None => {
             diagnostics.push(Code::OrphanToolResult);
             lowest_free(calls.iter().chain(&found).map(Item::incarnation))
         }

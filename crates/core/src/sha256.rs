@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn agrees_with_the_sha2_crate_at_every_length() {
-        let data: alloc::vec::Vec<u8> = (0..300_u32).map(|i| (i * 7 % 251) as u8).collect();
+        let data: Vec<u8> = (0..300_u32).map(|i| (i * 7 % 251) as u8).collect();
         for n in 0..data.len() {
             assert_eq!(
                 super::digest(&data[..n])[..],

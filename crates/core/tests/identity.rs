@@ -9,6 +9,12 @@
 //! A row is written as `key @ordinal.slot rREVISION #id members`: slot 0 is
 //! left out, and so are turn, time and an unknown model; quotes are single.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail as tests do"
+)]
+
 use folio_core::assign::{
     Assigned, Directory, OpenRun, Placed, Tail, WaitingMark, assign, remember_request,
 };

@@ -64,7 +64,9 @@ pub use folio_store_sqlite as sqlite;
 /// `store_not_a_store`, `store_newer_schema` or `store_read_only`.
 #[cfg(feature = "sqlite")]
 pub fn open_sqlite(path: impl AsRef<std::path::Path>) -> Result<Arc<dyn Store>, StoreError> {
-    Ok(Arc::new(sqlite::open(&sqlite::SqliteConfig::new(path.as_ref()))?))
+    Ok(Arc::new(sqlite::open(&sqlite::SqliteConfig::new(
+        path.as_ref(),
+    ))?))
 }
 
 /// Opens a store in memory.

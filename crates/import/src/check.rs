@@ -191,7 +191,6 @@ fn entry(item: &Item, row: &Object<'_>, calls: &HashSet<&str>) -> Entry {
             let data = row.object("data").unwrap_or_default();
             entry.digest = sum(&data.text("summary").unwrap_or_default());
         }
-        "extension" => entry.digest = sum(&spelled(raw("payload"))),
         _ => {}
     }
     entry

@@ -72,8 +72,10 @@ struct Walk {
 impl Walk {
     fn folder(&mut self, folder: &Path) {
         match std::fs::canonicalize(folder) {
-            Ok(real) if !self.folders.insert(real) => return,
-            Ok(_) => {}
+            Ok(real) if self.folders.contains(&real) => return,
+            Ok(real) => {
+                self.folders.insert(real);
+            }
             Err(error) => return self.refuse(folder, &error),
         }
         let entries = match std::fs::read_dir(folder) {

@@ -525,25 +525,6 @@ fn damaged_item(index_no: u64, key: Option<i64>) -> Error {
     Error::damaged("items", format!("index {index_no}, item {ordinal}.{slot}"))
 }
 
-/// The checksum that is stored with a chunk's place.
-pub fn seg_checksum(index_no: u64, row: &SegRow) -> u64 {
-    sum(
-        &[
-            index_no,
-            row.position.ordinal,
-            row.position.slot.into(),
-            row.lane.0 as u64,
-            row.lane.1.into(),
-            row.seg,
-            row.before,
-            row.bytes,
-            row.n.into(),
-            row.last,
-        ],
-        &[],
-    )
-}
-
 fn seg(index_no: u64, columns: Columns<'_>) -> Option<SegRow> {
     let row = SegRow {
         position: keys::position_of(columns.i64(0)?),
@@ -554,9 +535,7 @@ fn seg(index_no: u64, columns: Columns<'_>) -> Option<SegRow> {
         n: columns.small(6)?,
         last: columns.u64(7)?,
     };
-    columns
-        .has_sum(8, seg_checksum(index_no, &row))
-        .then_some(row)
+    columns.has_sum(8, row.checksum(index_no)).then_some(row)
 }
 
 fn damaged_seg(index_no: u64, columns: Columns<'_>) -> Error {

@@ -2,7 +2,7 @@
 //! and one that takes its id share a transaction.
 
 use crate::error::{Error, transaction_failed};
-use crate::reader::{Txn, encode_counters, seg_checksum};
+use crate::reader::{Txn, encode_counters};
 use crate::{keys, sql};
 use folio_codec::{encode_need, encode_run_facts, encode_tail, hash64};
 use folio_core::Item;
@@ -229,7 +229,7 @@ impl Txn<'_> {
                 row.bytes.cast_signed(),
                 row.n,
                 row.last.cast_signed(),
-                seg_checksum(index_no, row).cast_signed(),
+                row.checksum(index_no).cast_signed(),
             ],
         )
         .map(drop)

@@ -516,8 +516,14 @@ impl Planner {
                 .tail
                 .close_run(run.run_no)
                 .is_some_and(|open| open.output);
-            self.turns
-                .insert(run.spine.turn_id.as_str().to_owned(), run.clone());
+            // The latest run of the turn, as a rebuild will find it.
+            let latest = self
+                .turns
+                .entry(run.spine.turn_id.as_str().to_owned())
+                .or_insert_with(|| run.clone());
+            if latest.run_no <= run.run_no {
+                latest.clone_from(run);
+            }
             self.touched_runs.insert(run.run_no);
         }
         self.events.push((

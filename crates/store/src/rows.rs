@@ -209,6 +209,7 @@ impl RunRow {
                 log_no,
                 u64::from(self.run_no),
                 self.opened,
+                u64::from(self.terminal.is_some()),
                 self.terminal.unwrap_or(0),
                 u64::from(self.inline),
                 u64::from(self.output),
@@ -265,6 +266,27 @@ pub struct SegRow {
     pub n: u32,
     /// The ordinal of its last chunk.
     pub last: u64,
+}
+
+impl SegRow {
+    /// The checksum that is stored with the row of an index.
+    pub fn checksum(&self, index_no: u64) -> u64 {
+        sum(
+            &[
+                index_no,
+                self.position.ordinal,
+                u64::from(self.position.slot),
+                self.lane.0 as u64,
+                u64::from(self.lane.1),
+                self.before,
+                self.bytes,
+                self.seg,
+                u64::from(self.n),
+                self.last,
+            ],
+            &[],
+        )
+    }
 }
 
 /// A contribution log.

@@ -60,7 +60,7 @@ pub async fn stored(store: &dyn Store, session: &SessionId) -> Vec<StoredEvent> 
 
 /// The row of a loaded item.
 pub fn row(loaded: &LoadedItem, through: u64) -> Row {
-    assert_eq!(loaded.damaged, [], "nothing is damaged here");
+    assert!(loaded.damaged.is_empty(), "nothing is damaged here");
     let events: Vec<_> = loaded
         .events
         .iter()
@@ -255,7 +255,7 @@ impl Bench {
     /// Asserts that `verify` has nothing to say.
     pub async fn is_sound(&self) {
         let report = self.store.verify(&self.session).await.unwrap();
-        assert_eq!(report.findings, [], "verify finds nothing");
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
         let info = self.info().await;
         assert_eq!((report.events, report.items), (info.head, info.items));
     }

@@ -10,9 +10,10 @@
     reason = "a case fails by panicking; what is unwrapped is what it claims"
 )]
 
+#[macro_use]
+pub mod conformance;
 pub mod cases;
 pub mod check;
-pub mod conformance;
 pub mod decorator;
 pub mod event;
 pub mod reference;

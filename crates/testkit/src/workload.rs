@@ -1,7 +1,7 @@
 //! Sessions made by rule: long and regular ones, short and wild ones.
 
 use crate::event::Events;
-use folio_core::{CanonicalEvent, Json};
+use folio_core::{CanonicalEvent, Field, Json, Role};
 use std::fmt::Write;
 
 /// The time of the first event.
@@ -23,7 +23,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -32,7 +32,7 @@ impl Random {
 
     /// A number below a bound, which is not 0.
     pub fn below(&mut self, bound: usize) -> usize {
-        usize::try_from((self.next() >> 16) % bound as u64).expect("below a usize")
+        usize::try_from((self.number() >> 16) % bound as u64).expect("below a usize")
     }
 
     /// Whether something that happens once in so many times happens.
@@ -130,23 +130,23 @@ impl Periodic {
         let tool = |k: u32| format!("c{turn:08}-{k}");
         let (m1, m2, m3) = (message(1), message(2), message(3));
         let (input, output) = (1_000 + random.below(9_000), 100 + random.below(900));
-        let mut dispatch = |events: &mut Events, k: u32, tool: &str| {
+        let dispatch = |events: &mut Events, k: u32, tool: &str| {
             events.raw(&id(k), &format!("\"role\":\"system\",\"author\":\"host\",\"refs\":{{\"toolCallId\":\"{tool}\"}},\"actions\":{{\"toolDispatch\":{{\"toolCallId\":\"{tool}\",\"attempt\":1}}}}"))
         };
         [
             events.opened(&id(1), "prompt", ""),
-            events.user(&id(2), &prose(random, 400)),
-            events.thinking(&id(3), &m1, false, &prose(random, 1_000)),
-            events.text(&id(4), &m1, false, &prose(random, 700)),
+            events.user(&id(2), &prose(random, 350)),
+            events.thinking(&id(3), &m1, false, &prose(random, 800)),
+            events.text(&id(4), &m1, false, &prose(random, 600)),
             call(&mut events, &id(5), &m1, &tool(1), &prose(random, 250)),
             dispatch(&mut events, 6, &tool(1)),
-            events.result(&id(7), &tool(1), "Read", &prose(random, 1_700)),
+            events.result(&id(7), &tool(1), "Read", &prose(random, 1_400)),
             events.usage(&id(8), &m1, input as u64, output as u64),
             events.text(&id(9), &m2, false, &prose(random, 600)),
             call(&mut events, &id(10), &m2, &tool(2), &prose(random, 250)),
             dispatch(&mut events, 11, &tool(2)),
-            events.result(&id(12), &tool(2), "Read", &prose(random, 1_200)),
-            events.text(&id(13), &m3, false, &prose(random, 800)),
+            events.result(&id(12), &tool(2), "Read", &prose(random, 1_000)),
+            events.text(&id(13), &m3, false, &prose(random, 700)),
             events.end(&id(14), "completed"),
         ]
     }
@@ -618,29 +618,39 @@ impl Wild {
     /// An event that replaces what an earlier one contributed.
     fn revise(&mut self) {
         let at = self.random.below(self.out.len());
-        let (id, kind, refs, role) = {
-            let old = &self.out[at];
-            let view = old.view();
-            let refs = view.text(folio_core::Field::ProviderEventId);
-            let refs = refs.map_or_else(String::new, |id| {
-                format!(
-                    ",\"providerEventId\":\"{id}\",\"scopeRunId\":\"{}\"",
-                    old.spine.run_id
-                )
-            });
-            (
-                old.id.as_str().to_owned(),
-                view.kind().into_owned(),
-                refs,
-                view.role,
-            )
-        };
+        let old = &self.out[at];
+        let (view, id) = (old.view(), old.id.as_str());
+        let of = |field| view.text(field).map(std::borrow::Cow::into_owned);
+        // The same scope, wherever it is said from.
+        let run = of(Field::ScopeRunId).unwrap_or_else(|| old.spine.run_id.as_str().to_owned());
+        let turn = of(Field::ScopeTurnId).unwrap_or_else(|| old.spine.turn_id.as_str().to_owned());
+        let refs =
+            format!("\"revises\":\"{id}\",\"scopeRunId\":\"{run}\",\"scopeTurnId\":\"{turn}\"");
+        let (id, kind, role) = (id.to_owned(), view.kind().into_owned(), view.role);
+        let message = of(Field::ProviderEventId).unwrap_or_default();
+        let part = view.raw(Field::ContentIndex).unwrap_or("0").to_owned();
+        let (tool, request) = (of(Field::CallId), of(Field::DecisionRequestId));
         let text = self.text();
-        match (&*kind, role) {
-            ("text" | "thinking", folio_core::Role::Model) => self.push(&format!("\"role\":\"model\",\"author\":\"agent\",\"refs\":{{\"revises\":\"{id}\"{refs}}},\"content\":{{\"kind\":\"{kind}\",\"text\":{text}}}")),
-            ("function_response", _) => self.push(&format!("\"role\":\"tool\",\"author\":\"tool\",\"refs\":{{\"revises\":\"{id}\"}},\"content\":{{\"kind\":\"function_response\",\"id\":\"call_0\",\"name\":\"Read\",\"result\":{{\"kind\":\"text\",\"text\":{text}}}}}")),
-            _ => self.push(&format!("\"role\":\"user\",\"author\":\"user\",\"refs\":{{\"revises\":\"{id}\",\"storedMessageId\":\"{id}\"}},\"content\":{{\"kind\":\"text\",\"text\":{text}}}")),
-        }
+        let members = match (&*kind, role, request) {
+            (_, _, Some(request)) => format!(
+                "\"role\":\"user\",\"author\":\"user\",\"refs\":{{{refs}}},\"actions\":{{\"permissionDecision\":{{\"requestId\":\"{request}\",\"decision\":\"deny\"}}}}"
+            ),
+            ("text" | "thinking", Role::Model, _) if !message.is_empty() => format!(
+                "\"role\":\"model\",\"author\":\"agent\",\"refs\":{{\"contentIndex\":{part},\"providerEventId\":\"{message}\",{refs}}},\"content\":{{\"kind\":\"{kind}\",\"text\":{text}}}"
+            ),
+            ("function_call", _, _) => format!(
+                "\"role\":\"model\",\"author\":\"agent\",\"refs\":{{{refs}}},\"content\":{{\"kind\":\"function_call\",\"id\":\"{}\",\"name\":\"Write\",\"args\":{text}}}",
+                tool.unwrap_or_default()
+            ),
+            ("function_response", _, _) => format!(
+                "\"role\":\"tool\",\"author\":\"tool\",\"refs\":{{{refs}}},\"content\":{{\"kind\":\"function_response\",\"id\":\"{}\",\"name\":\"Read\",\"result\":{{\"kind\":\"text\",\"text\":{text}}}}}",
+                tool.unwrap_or_default()
+            ),
+            _ => format!(
+                "\"role\":\"user\",\"author\":\"user\",\"refs\":{{\"storedMessageId\":\"{id}\",{refs}}},\"content\":{{\"kind\":\"text\",\"text\":{text}}}"
+            ),
+        };
+        self.push(&members);
     }
 
     fn odd(&mut self) {

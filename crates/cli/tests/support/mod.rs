@@ -1,5 +1,6 @@
 //! Runs the real command in a place of its own.
 #![allow(dead_code, reason = "each test uses what it needs")]
+#![allow(clippy::panic, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -117,7 +118,7 @@ pub fn generated(id: &str, turns: usize, bulk: usize) -> String {
     let mut n = 0_u64;
     let mut record = |kind: &str, message: String, extra: &str, out: &mut String| {
         n += 1;
-        let uuid = format!("{n:08x}-0000-4000-8000-{:012x}", turns);
+        let uuid = format!("{n:08x}-0000-4000-8000-{turns:012x}");
         let second = n % 60;
         let minute = n / 60 % 60;
         let hour = n / 3_600 % 24;

@@ -330,7 +330,7 @@ impl Builder {
                     let text = block.text("thinking").unwrap_or_default();
                     message.visible |= !text.is_empty();
                 }
-                _ => parts.push((at, raw, block)),
+                _ => parts.push((at, block)),
             }
         }
         if let Some(usage) = record.usage()
@@ -339,7 +339,7 @@ impl Builder {
             message.usage = usage;
             message.used = true;
         }
-        for (at, raw, block) in parts {
+        for (at, block) in parts {
             let fallback = format!("{r}/{at}");
             match block.text("type").as_deref() {
                 Some("tool_use" | "server_tool_use" | "mcp_tool_use") => {
@@ -349,7 +349,8 @@ impl Builder {
                     self.row("tool_call", &call, args.as_bytes(), Some(id.clone()));
                 }
                 Some(other) if other.ends_with("_tool_result") => self.result(&block, &fallback),
-                _ => self.row("extension", &id, spelled(raw).as_bytes(), None),
+                // Blocks of other types are kept, and not shown.
+                _ => {}
             }
         }
         self.finished = Some(matches!(

@@ -51,6 +51,7 @@ fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(message()) }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 fn told(error: StoreError) -> String {
     error.to_string()
 }

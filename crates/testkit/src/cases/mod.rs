@@ -2,9 +2,30 @@
 
 use crate::conformance::Case;
 
+mod append;
+mod close;
+mod contribution;
+mod durability;
 mod identity;
+mod index;
+mod item;
+mod projection;
+mod read;
+mod session;
 
 /// Every case of the suite.
 pub(crate) fn all() -> Vec<Case> {
-    [identity::CASES].concat()
+    [
+        append::CASES,
+        session::CASES,
+        read::CASES,
+        item::CASES,
+        identity::CASES,
+        index::CASES,
+        projection::CASES,
+        contribution::CASES,
+        durability::CASES,
+        close::CASES,
+    ]
+    .concat()
 }

@@ -2,12 +2,10 @@
 //! tile the full projection, cursors resume exactly, bounds hold, fragments
 //! are the row, snapshots stand still, and a rebuilt index changes nothing.
 
-mod common;
-
-use common::{append, block_on, session, stores};
+use crate::common::{append, block_on, session, stores};
 use folio::{
-    CanonicalEvent, Direction, Entry, Page, PagePosition, PageRequest,
-    SessionId, Store, StoreError, Through, TranscriptService, Watermarks,
+    CanonicalEvent, Direction, Entry, Page, PagePosition, PageRequest, SessionId, Store,
+    StoreError, Through, TranscriptService, Watermarks,
 };
 use folio_testkit::event::Events;
 use folio_testkit::reference::{project, project_at};
@@ -25,7 +23,10 @@ async fn walk(
     start: PageRequest,
     direction: Direction,
 ) -> (Vec<Row>, Vec<String>) {
-    let mut request = PageRequest { direction: Some(direction), ..start.clone() };
+    let mut request = PageRequest {
+        direction: Some(direction),
+        ..start.clone()
+    };
     let mut rows: Vec<Row> = Vec::new();
     let mut cursors = Vec::new();
     let mut partial: Vec<Entry> = Vec::new();
@@ -45,7 +46,10 @@ async fn walk(
             }
         };
         let Some(next) = next else { break };
-        assert!(!page.entries.is_empty(), "a page with a cursor makes progress");
+        assert!(
+            !page.entries.is_empty(),
+            "a page with a cursor makes progress"
+        );
         cursors.push(next.clone());
         request = start.clone().at_cursor(next);
     }
@@ -64,7 +68,11 @@ fn check_bounds(page: &Page, request: &PageRequest) {
             _ => 0,
         })
         .sum();
-    assert!(bytes <= request.max_bytes, "{bytes} of {}", request.max_bytes);
+    assert!(
+        bytes <= request.max_bytes,
+        "{bytes} of {}",
+        request.max_bytes
+    );
 }
 
 /// The complete rows of a page; fragments are kept until they make one.
@@ -95,7 +103,14 @@ fn join(partial: &mut Vec<Entry>) -> Option<Row> {
     let mut bytes = String::new();
     let mut whole = None;
     for entry in partial.iter() {
-        let Entry::Fragment { key, revision, byte_offset, total_bytes, digest, data } = entry
+        let Entry::Fragment {
+            key,
+            revision,
+            byte_offset,
+            total_bytes,
+            digest,
+            data,
+        } = entry
         else {
             continue;
         };
@@ -121,7 +136,11 @@ fn full(events: &[CanonicalEvent]) -> Vec<Row> {
 }
 
 fn request(id: &SessionId, max_items: usize, max_bytes: usize) -> PageRequest {
-    PageRequest { max_items, max_bytes, ..PageRequest::newest(id.clone()) }
+    PageRequest {
+        max_items,
+        max_bytes,
+        ..PageRequest::newest(id.clone())
+    }
 }
 
 fn at(watermark: u64) -> Through {
@@ -150,22 +169,39 @@ async fn laws(
 
     // Every cursor stands for its snapshot, whatever comes later.
     append(&*store, &id, after, batch).await;
-    let pinned = PageRequest { through: at(before.len() as u64), ..request.clone() };
-    assert_eq!(walk(&service, pinned.clone(), Direction::Older).await.0, wanted);
+    let pinned = PageRequest {
+        through: at(before.len() as u64),
+        ..request.clone()
+    };
+    assert_eq!(
+        walk(&service, pinned.clone(), Direction::Older).await.0,
+        wanted
+    );
     let mut resumed = Vec::new();
     for cursor in &cursors {
-        resumed.push(service.read_page(&request.clone().at_cursor(cursor)).await.unwrap());
+        resumed.push(
+            service
+                .read_page(&request.clone().at_cursor(cursor))
+                .await
+                .unwrap(),
+        );
     }
 
     // A rebuilt index changes no page, and old cursors go on.
     store.rebuild_index(&id).await.unwrap();
     assert_eq!(walk(&service, pinned, Direction::Newer).await.0, wanted);
     for (cursor, page) in cursors.iter().zip(resumed) {
-        let again = service.read_page(&request.clone().at_cursor(cursor)).await.unwrap();
+        let again = service
+            .read_page(&request.clone().at_cursor(cursor))
+            .await
+            .unwrap();
         assert_eq!(again.entries, page.entries);
         assert_eq!((again.older, again.newer), (page.older, page.newer));
     }
-    assert_eq!(walk(&service, request, Direction::Older).await.0, full(events));
+    assert_eq!(
+        walk(&service, request, Direction::Older).await.0,
+        full(events)
+    );
     assert_eq!(store.verify(&id).await.unwrap().findings, []);
 }
 
@@ -233,13 +269,18 @@ fn pages_around_a_key_and_at_an_ordinal_open_to_both_sides() {
                     assert_eq!(page.older.is_some(), range.start > 0);
                     assert_eq!(page.newer.is_some(), range.end < wanted.len());
                     if let Some(cursor) = page.older {
-                        let back =
-                            service.read_page(&base.clone().at_cursor(cursor)).await.unwrap();
+                        let back = service
+                            .read_page(&base.clone().at_cursor(cursor))
+                            .await
+                            .unwrap();
                         let rows = whole_rows(&back, &mut Vec::new(), Direction::Older);
                         assert_eq!(rows, wanted[range.start.saturating_sub(4)..range.start]);
                     }
                     if let Some(cursor) = page.newer {
-                        let on = service.read_page(&base.clone().at_cursor(cursor)).await.unwrap();
+                        let on = service
+                            .read_page(&base.clone().at_cursor(cursor))
+                            .await
+                            .unwrap();
                         let rows = whole_rows(&on, &mut Vec::new(), Direction::Newer);
                         assert_eq!(rows, wanted[range.end..(range.end + 4).min(wanted.len())]);
                     }
@@ -256,8 +297,14 @@ fn pages_around_a_key_and_at_an_ordinal_open_to_both_sides() {
             let page = service.read_page(&back).await.unwrap();
             let rows = whole_rows(&page, &mut Vec::new(), Direction::Older);
             assert_eq!(rows, wanted[wanted.len() - 4..]);
-            let unknown = PageRequest { position: PagePosition::Around("user::nobody".into()), ..base };
-            assert_eq!(service.read_page(&unknown).await.unwrap_err().code(), "item_not_found");
+            let unknown = PageRequest {
+                position: PagePosition::Around("user::nobody".into()),
+                ..base
+            };
+            assert_eq!(
+                service.read_page(&unknown).await.unwrap_err().code(),
+                "item_not_found"
+            );
         });
     }
 }
@@ -273,30 +320,58 @@ fn a_cursor_survives_a_restart_and_is_refused_where_it_does_not_fit() {
             let base = request(&id, 3, 1 << 20);
             let service = TranscriptService::new(Arc::clone(&opened.store));
             let cursor = service.read_page(&base).await.unwrap().older.unwrap();
-            let wanted = service.read_page(&base.clone().at_cursor(&cursor)).await.unwrap();
+            let wanted = service
+                .read_page(&base.clone().at_cursor(&cursor))
+                .await
+                .unwrap();
             drop(service);
             opened.reopen().await;
             let service = TranscriptService::new(Arc::clone(&opened.store));
-            let again = service.read_page(&base.clone().at_cursor(&cursor)).await.unwrap();
+            let again = service
+                .read_page(&base.clone().at_cursor(&cursor))
+                .await
+                .unwrap();
             assert_eq!(again.entries, wanted.entries);
             assert_eq!(again.older, wanted.older);
 
             let code = async |request: PageRequest| {
-                service.read_page(&request).await.err().map(|error| error.code())
+                service
+                    .read_page(&request)
+                    .await
+                    .err()
+                    .map(|error| error.code())
             };
             let with = |cursor: &str| base.clone().at_cursor(cursor);
             assert_eq!(code(with("rubbish")).await, Some("cursor_damaged"));
-            let other = PageRequest { session: SessionId::new("s2").unwrap(), ..with(&cursor) };
+            let other = PageRequest {
+                session: SessionId::new("s2").unwrap(),
+                ..with(&cursor)
+            };
             assert_eq!(code(other).await, Some("cursor_foreign_session"));
-            let turned = PageRequest { direction: Some(Direction::Newer), ..with(&cursor) };
+            let turned = PageRequest {
+                direction: Some(Direction::Newer),
+                ..with(&cursor)
+            };
             assert_eq!(code(turned).await, Some("cursor_mismatch"));
-            let moved = PageRequest { through: at(1), ..with(&cursor) };
+            let moved = PageRequest {
+                through: at(1),
+                ..with(&cursor)
+            };
             assert_eq!(code(moved).await, Some("cursor_mismatch"));
-            let none = PageRequest { max_items: 0, ..base.clone() };
+            let none = PageRequest {
+                max_items: 0,
+                ..base.clone()
+            };
             assert_eq!(code(none).await, Some("max_items_out_of_range"));
-            let small = PageRequest { max_bytes: 63, ..base.clone() };
+            let small = PageRequest {
+                max_bytes: 63,
+                ..base.clone()
+            };
             assert_eq!(code(small).await, Some("max_bytes_out_of_range"));
-            let future = PageRequest { through: at(9_999), ..base.clone() };
+            let future = PageRequest {
+                through: at(9_999),
+                ..base.clone()
+            };
             assert_eq!(code(future).await, Some("watermark_unknown"));
         });
     }
@@ -313,10 +388,16 @@ fn a_cursor_of_an_earlier_life_of_the_session_is_refused() {
                 ..folio::NewSession::native(id.clone())
             };
             let store = &opened.store;
-            store.create_session(folio::NewSession::native(SessionId::new("x").unwrap())).await.unwrap();
+            store
+                .create_session(folio::NewSession::native(SessionId::new("x").unwrap()))
+                .await
+                .unwrap();
             let mut e = Events::new("s1");
             let first = store.create_session(staged(1)).await.unwrap();
-            store.discard_session(&id, first.authority_rev).await.unwrap();
+            store
+                .discard_session(&id, first.authority_rev)
+                .await
+                .unwrap();
             let second = store.create_session(staged(2)).await.unwrap();
             assert_ne!(first.incarnation, second.incarnation);
             store
@@ -341,7 +422,10 @@ fn a_cursor_of_an_earlier_life_of_the_session_is_refused() {
             let mut parsed = folio_transcript::decode_cursor(&cursor, &["runtime"]).unwrap();
             parsed.incarnation = first.incarnation;
             let stale = base.at_cursor(folio_transcript::encode_cursor(&parsed));
-            assert_eq!(service.read_page(&stale).await.unwrap_err().code(), "cursor_incarnation");
+            assert_eq!(
+                service.read_page(&stale).await.unwrap_err().code(),
+                "cursor_incarnation"
+            );
         });
     }
 }
@@ -412,7 +496,10 @@ fn keys_and_rows_are_the_same_while_a_run_goes_on_and_when_it_is_done() {
                 let keys = |rows: &[Row]| -> Vec<String> {
                     rows.iter().map(|row| row.0.clone()).collect()
                 };
-                assert!(keys(&rows).starts_with(&keys(&live)), "rows are added, never replaced");
+                assert!(
+                    keys(&rows).starts_with(&keys(&live)),
+                    "rows are added, never replaced"
+                );
                 live = rows;
             }
             let text = |row: &Row| row.2.contains("\"text\":\"Hello\"");

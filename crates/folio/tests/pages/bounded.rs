@@ -1,9 +1,7 @@
 //! A page costs what it shows: the same events and bytes in a session of a
 //! thousand events and in one of a million.
 
-mod common;
-
-use common::{append, block_on, session, stores};
+use crate::common::{append, block_on, session, stores};
 use folio::{Direction, PagePosition, PageRequest, Store, TranscriptService};
 use folio_testkit::decorator::Recording;
 use folio_testkit::workload::Periodic;
@@ -51,6 +49,10 @@ fn pages_read_as_much_at_a_million_events_as_at_a_thousand() {
                 seen.push([costs[0], costs[1]]);
             });
         }
-        assert!(seen.windows(2).all(|pair| pair[0] == pair[1]), "{}: {seen:?}", opened.name);
+        assert!(
+            seen.windows(2).all(|pair| pair[0] == pair[1]),
+            "{}: {seen:?}",
+            opened.name
+        );
     }
 }

@@ -1,0 +1,459 @@
+//! The commands end to end, on the bundled sample sessions.
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::Stdio;
+use support::{Place, generated, json_lines, samples};
+
+const FERRY: &str = "305e7cd9-805a-47f7-83db-d9f6609380fd";
+const SIDE: &str = "305e7cd9-805a-47f7-83db-d9f6609380fd-agent-a3be07d41c95f2680";
+const ALL: [&str; 4] = [
+    FERRY,
+    SIDE,
+    "5e6b69cf-edff-4f86-a759-1bc64d1fe295",
+    "7328a73e-ab96-49b0-af75-7a158ada97ef",
+];
+
+fn imported() -> Place {
+    let place = Place::new();
+    place.import_samples();
+    place
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    let object = value.as_object().expect("an object");
+    object.keys().map(String::as_str).collect()
+}
+
+#[test]
+fn import_reports_each_session_once_and_repeats_nothing() {
+    let place = Place::new();
+    let folder = samples();
+    let folder = folder.to_str().expect("a path");
+    let first = place.json(&["import", folder]);
+    assert_eq!(first.len(), 4);
+    for line in &first {
+        assert_eq!(
+            keys(line),
+            [
+                "path",
+                "format",
+                "session_id",
+                "outcome",
+                "events_added",
+                "row_count",
+                "children",
+                "diagnostics",
+                "diagnostics_total"
+            ]
+        );
+        assert_eq!(line["outcome"], "imported");
+        assert_eq!(line["format"], "claude-code");
+        let id = line["session_id"].as_str().expect("an id");
+        let stats = &place.json(&["stats", id])[0];
+        assert_eq!(line["events_added"], stats["events"]);
+        let rows = stats["rows"].as_object().expect("rows");
+        let rows: u64 = rows.values().filter_map(Value::as_u64).sum();
+        assert_eq!(line["row_count"], rows);
+    }
+    for line in place.json(&["import", folder]) {
+        assert_eq!(line["outcome"], "unchanged");
+        assert_eq!(line["events_added"], 0);
+    }
+    let listed = place.json(&["sessions"]);
+    let ids: Vec<_> = listed.iter().map(|line| line["session_id"].as_str()).collect();
+    assert_eq!(ids, ALL.map(Some));
+    assert_eq!(
+        keys(&listed[0]),
+        [
+            "session_id",
+            "authority",
+            "followed",
+            "events",
+            "items",
+            "created_at",
+            "last_event_at",
+            "title",
+            "chain"
+        ]
+    );
+}
+
+#[test]
+fn a_grown_file_adds_what_is_new() {
+    let place = Place::new();
+    let id = "0a0b0c0d-0000-4000-8000-000000000001";
+    let whole = generated(id, 20, 50);
+    let file = place.path("grown.jsonl");
+    let path = file.to_str().expect("a path").to_owned();
+    let half = whole.len() / 2;
+    std::fs::write(&file, &whole[..half]).expect("half a file");
+    assert_eq!(place.json(&["import", &path])[0]["outcome"], "imported");
+    std::fs::write(&file, &whole).expect("a file");
+    let grown = &place.json(&["import", &path])[0];
+    assert_eq!(grown["outcome"], "grown");
+
+    let other = Place::new();
+    std::fs::write(other.path("grown.jsonl"), &whole).expect("a file");
+    let path = other.path("grown.jsonl");
+    other.ok(&["import", path.to_str().expect("a path")]);
+    assert_eq!(place.json(&["events", id]), other.json(&["events", id]));
+    assert_eq!(place.json(&["notes", id]), other.json(&["notes", id]));
+}
+
+#[test]
+fn stats_keep_the_contract_and_survive_a_rebuild() {
+    let place = imported();
+    for id in ALL {
+        let before = place.json(&["stats", id]);
+        let stats = &before[0];
+        assert_eq!(
+            keys(stats),
+            [
+                "session_id",
+                "events",
+                "high_water",
+                "rows",
+                "user_messages",
+                "assistant_messages",
+                "thinking_blocks",
+                "tool_calls",
+                "tool_results",
+                "tool_errors",
+                "orphan_tool_results",
+                "unanswered_tool_calls",
+                "turns",
+                "usage",
+                "inherited",
+                "compactions",
+                "chain"
+            ]
+        );
+        assert_eq!(
+            keys(&stats["turns"]),
+            ["total", "unprompted", "completed", "failed", "aborted", "open"]
+        );
+        let usage = ["input", "output", "cache_read", "cache_write", "reasoning"];
+        assert_eq!(keys(&stats["usage"]), usage);
+        assert_eq!(
+            keys(&stats["inherited"]),
+            ["events", "user_messages", "assistant_messages", "tool_calls", "usage"]
+        );
+        assert_eq!(keys(&stats["inherited"]["usage"]), usage);
+        assert_eq!(stats["events"], stats["high_water"]);
+        for kind in [
+            "user",
+            "assistant",
+            "tool_call",
+            "tool_result",
+            "permission_decision",
+            "token_usage",
+            "turn_state",
+            "system_note",
+        ] {
+            assert!(stats["rows"][kind].is_u64(), "{kind}");
+        }
+        assert_eq!(stats["chain"].as_str().map(str::len), Some(64));
+
+        let rebuilt = &place.json(&["rebuild", id])[0];
+        assert_eq!(keys(rebuilt), ["session_id", "version", "index_head", "head", "items"]);
+        assert_eq!(rebuilt["index_head"], stats["events"]);
+        assert_eq!(before, place.json(&["stats", id]));
+    }
+}
+
+/// Pages from an edge to the other, as the cursors lead.
+fn pages(place: &Place, id: &str, direction: &str, limits: &[&str]) -> Vec<Value> {
+    let mut out = Vec::new();
+    let mut args = vec!["show", id, direction];
+    args.extend(limits);
+    let mut page = place.json(&args).remove(0);
+    loop {
+        assert_eq!(keys(&page), ["session_id", "through", "entries", "older", "newer"]);
+        let next = page[&direction[2..]].as_str().map(str::to_owned);
+        out.push(page);
+        let Some(cursor) = next else { return out };
+        let mut args = vec!["show", id, "--cursor", &cursor];
+        args.extend(limits);
+        page = place.json(&args).remove(0);
+    }
+}
+
+fn entries(pages: &[Value]) -> Vec<Value> {
+    pages
+        .iter()
+        .flat_map(|page| page["entries"].as_array().expect("entries").clone())
+        .collect()
+}
+
+#[test]
+fn pages_of_both_directions_hold_everything_in_order() {
+    let place = imported();
+    for id in ALL {
+        let all = place.json(&["show", id, "--all"]);
+        let newer = pages(&place, id, "--newer", &["--max-items", "5"]);
+        assert_eq!(entries(&newer), all);
+        let mut older = pages(&place, id, "--older", &["--max-items", "7"]);
+        older.reverse();
+        assert_eq!(entries(&older), all);
+        for page in &older {
+            assert!(page["entries"].as_array().is_some_and(|rows| rows.len() <= 7));
+            assert!(page["through"]["runtime"].is_u64());
+        }
+        let row = &all[all.len() / 2];
+        assert_eq!(keys(row), ["key", "revision", "row"]);
+        let key = row["key"].as_str().expect("a key");
+        let around = &place.json(&["show", id, "--around", key, "--max-items", "3"])[0];
+        assert!(around["entries"].as_array().is_some_and(|rows| rows.contains(row)));
+        let at = &place.json(&["show", id, "--at", "1", "--newer", "--max-items", "1"])[0];
+        assert_eq!(at["entries"][0], all[0]);
+        assert_eq!(at["older"], Value::Null);
+    }
+}
+
+#[test]
+fn fragments_join_to_the_row() {
+    let place = imported();
+    let limits = ["--max-bytes", "100"];
+    let whole: Vec<String> = place
+        .json(&["show", FERRY, "--all"])
+        .iter()
+        .map(|entry| entry["row"].to_string())
+        .collect();
+    for (direction, backwards) in [("--newer", false), ("--older", true)] {
+        let mut found = pages(&place, FERRY, direction, &limits);
+        if backwards {
+            found.reverse();
+        }
+        let mut rows: Vec<String> = Vec::new();
+        for entry in entries(&found) {
+            let Some(part) = entry.get("fragment") else {
+                rows.push(entry["row"].to_string());
+                continue;
+            };
+            assert_eq!(keys(part), ["byte_offset", "total_bytes", "digest", "data"]);
+            let data = part["data"].as_str().expect("data");
+            match part["byte_offset"].as_u64() {
+                Some(0) => rows.push(data.to_owned()),
+                Some(at) => {
+                    let row = rows.last_mut().expect("a beginning");
+                    assert_eq!(row.len() as u64, at);
+                    row.push_str(data);
+                }
+                None => panic!("no offset"),
+            }
+        }
+        assert_eq!(rows, whole);
+    }
+    // For people the rows are put together, whatever the pages hold.
+    let small = place.ok(&["show", FERRY, "--all", "--max-bytes", "100"]);
+    assert_eq!(small, place.ok(&["show", FERRY, "--all"]));
+    let last = place.ok(&["show", FERRY, "--max-bytes", "64"]);
+    assert!(last.contains("turn completed") || last.contains("turn"), "{last}");
+    assert!(!last.contains("part  "), "{last}");
+}
+
+#[test]
+fn export_holds_what_stats_count() {
+    let place = imported();
+    for id in ALL {
+        let exported = place.json(&["export", id]);
+        let mut counted: BTreeMap<String, u64> = BTreeMap::new();
+        for row in &exported {
+            *counted.entry(row["type"].as_str().expect("a type").to_owned()).or_default() += 1;
+        }
+        let stats = &place.json(&["stats", id])[0];
+        let rows: BTreeMap<String, u64> =
+            serde_json::from_value(stats["rows"].clone()).expect("counts");
+        let rows: BTreeMap<_, _> = rows.into_iter().filter(|(_, n)| *n > 0).collect();
+        assert_eq!(counted, rows);
+        let shown = place.json(&["show", id, "--all"]);
+        let notes = place.json(&["notes", id]);
+        let visible = |note: &&Value| note["fact"]["visible"] == true;
+        assert_eq!(exported.len(), shown.len() + notes.iter().filter(visible).count());
+        let runtime: Vec<&Value> = shown.iter().map(|entry| &entry["row"]).collect();
+        let note_ids: Vec<&Value> = notes.iter().map(|note| &note["fact"]["id"]).collect();
+        let others: Vec<&Value> = exported
+            .iter()
+            .filter(|row| !(row["type"] == "system_note" && note_ids.contains(&&row["id"])))
+            .collect();
+        assert_eq!(others, runtime);
+        assert_eq!(place.ok(&["export", id]), place.ok(&["--json", "export", id]));
+    }
+}
+
+#[test]
+fn events_are_whole_and_can_be_cut() {
+    let place = imported();
+    let all = place.json(&["events", FERRY]);
+    for (at, event) in all.iter().enumerate() {
+        assert_eq!(keys(event), ["ordinal", "event_seq", "event", "chain"]);
+        assert_eq!(event["ordinal"], at as u64 + 1);
+        assert_eq!(event["event"]["sessionId"], FERRY);
+    }
+    assert_eq!(all.last().map(|event| &event["chain"]), Some(&place.json(&["stats", FERRY])[0]["chain"]));
+    assert_eq!(place.json(&["events", FERRY, "--from", "3", "--to", "5"]), all[2..5]);
+    assert_eq!(place.json(&["events", FERRY, "--from", "9999"]), Vec::<Value>::new());
+    assert_eq!(place.ok(&["events", FERRY]).lines().count(), all.len());
+}
+
+#[test]
+fn verify_finds_nothing_wrong() {
+    let place = imported();
+    let reports = place.json(&["verify"]);
+    assert_eq!(reports.len(), 4);
+    for report in &reports {
+        assert_eq!(keys(report), ["session_id", "ok", "events", "items", "facts", "findings"]);
+        assert_eq!(report["ok"], true);
+    }
+    assert_eq!(place.ok(&["verify", FERRY]).lines().count(), 1);
+}
+
+#[test]
+fn sessions_are_named_by_id_beginning_or_latest() {
+    let place = imported();
+    let newest = |listed: &[Value]| {
+        listed
+            .iter()
+            .max_by_key(|line| line["last_event_at"].as_u64())
+            .map(|line| line["session_id"].clone())
+    };
+    let latest = newest(&place.json(&["sessions"]));
+    assert_eq!(latest.as_ref(), Some(&place.json(&["show", "latest"])[0]["session_id"]));
+    assert_eq!(place.json(&["show", "5e6b"])[0]["session_id"], ALL[2]);
+    // An id that is the beginning of another one is meant as it stands.
+    assert_eq!(place.json(&["show", FERRY])[0]["session_id"], FERRY);
+    assert_eq!(place.run(&["show", "305e"]).code, Some(2));
+}
+
+#[test]
+fn open_imports_lists_and_shows() {
+    let place = Place::new();
+    let folder = samples();
+    let folder = folder.to_str().expect("a path");
+    let lines = place.json(&["open", folder]);
+    let named = |name: &str| lines.iter().filter(|line| line.get(name).is_some()).count();
+    assert_eq!((named("import"), named("session"), named("page")), (4, 4, 1));
+    let page = &lines.last().expect("a page")["page"];
+    assert_eq!(page, &place.json(&["show", "latest"])[0]);
+    let text = place.ok(&["open", folder]);
+    for id in ALL {
+        assert!(text.contains(id), "{text}");
+    }
+    assert!(text.contains("This is the end."), "{text}");
+    assert!(!text.contains('\u{1b}'), "no colours outside a terminal");
+}
+
+#[test]
+fn colours_are_shown_when_asked_for_and_control_characters_never() {
+    let place = Place::new();
+    let id = "0a0b0c0d-0000-4000-8000-000000000001";
+    let evil = generated(id, 1, 10).replace("why?", r"why\u001b]0;owned\u0007?\u009b31m");
+    let file = place.write("evil.jsonl", evil);
+    place.ok(&["import", file.to_str().expect("a path")]);
+    let plain = place.ok(&["show", id]);
+    assert!(plain.contains(r"\u{1b}]0;owned\u{7}"), "{plain}");
+    assert!(!plain.chars().any(|c| c.is_control() && c != '\n'));
+    let sessions = place.ok(&["sessions"]);
+    assert!(!sessions.chars().any(|c| c.is_control() && c != '\n'));
+    let events = place.ok(&["events", id]);
+    assert!(!events.chars().any(|c| c.is_control() && c != '\n'));
+    let colours = place.ok(&["--color", "always", "show", id]);
+    assert!(colours.contains("\u{1b}[1m"), "{colours}");
+    assert!(!colours.contains("\u{1b}]"), "{colours}");
+}
+
+#[test]
+fn the_footer_leads_to_the_older_page() {
+    let place = imported();
+    let text = place.ok(&["show", FERRY, "--max-items", "3"]);
+    let command = text
+        .lines()
+        .find_map(|line| line.strip_prefix("older: folio "))
+        .expect("an older page");
+    let args: Vec<&str> = command.split(' ').collect();
+    let older = place.ok(&args);
+    assert!(older.contains("newer: folio show"), "{older}");
+    // A store that was named has to be named again.
+    let store = format!("sqlite:{}", place.store().display());
+    let mut command = place.command();
+    command.env_remove("FOLIO_STORE");
+    let ran = support::Ran::of(command.args(["--store", &store, "show", FERRY, "--max-items", "3"]));
+    assert!(ran.stdout.contains(&format!("older: folio --store {store} show")), "{}", ran.stdout);
+}
+
+#[test]
+fn a_closed_pipe_ends_the_command_quietly() {
+    let place = Place::new();
+    let id = "0a0b0c0d-0000-4000-8000-000000000001";
+    let file = place.write("long.jsonl", generated(id, 400, 2_000));
+    place.ok(&["import", file.to_str().expect("a path")]);
+    for args in [&["show", id, "--all"][..], &["export", id], &["--json", "events", id]] {
+        let mut child = place
+            .command()
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let mut first = [0; 10];
+        let mut stdout = child.stdout.take().expect("its output");
+        stdout.read_exact(&mut first).expect("a beginning");
+        drop(stdout);
+        let done = child.wait_with_output().expect("its end");
+        assert_eq!(done.status.code(), Some(0), "{args:?}");
+        assert_eq!(done.stderr, b"", "{args:?}");
+    }
+}
+
+#[test]
+fn a_damaged_row_is_told_and_can_be_passed_over() {
+    let place = Place::new();
+    let id = "0a0b0c0d-0000-4000-8000-000000000001";
+    let file = place.write("s.jsonl", generated(id, 8, 10));
+    place.ok(&["import", file.to_str().expect("a path")]);
+    let mut bytes = std::fs::read(place.store()).expect("the store");
+    let needle = b"Because 4.";
+    let mut at = 0;
+    let mut flips = 0;
+    while let Some(found) = bytes[at..].windows(needle.len()).position(|part| part == needle) {
+        at += found + needle.len();
+        bytes[at - 2] = b'5';
+        flips += 1;
+    }
+    assert!(flips > 0, "the text stands in the file");
+    std::fs::write(place.store(), bytes).expect("the store");
+    let failed = place.run(&["--json", "show", id]);
+    assert_eq!(failed.code, Some(6), "{}", failed.stdout);
+    assert_eq!(json_lines(&failed.stderr)[0]["error"]["code"], "projection_gap");
+    let page = &place.json(&["show", id, "--on-gap", "mark"])[0];
+    let gaps: Vec<&Value> = page["entries"]
+        .as_array()
+        .expect("entries")
+        .iter()
+        .filter_map(|entry| entry.get("gap"))
+        .collect();
+    assert_eq!(gaps.len(), 1);
+    assert_eq!(keys(gaps[0]), ["source", "from", "to", "code"]);
+    assert!(place.ok(&["show", id, "--on-gap", "mark"]).contains("gap"));
+    let verify = place.run(&["--json", "verify", id]);
+    assert_eq!(verify.code, Some(6), "{}", verify.stdout);
+    assert_eq!(json_lines(&verify.stdout)[0]["ok"], false);
+    assert_eq!(place.run(&["export", id]).code, Some(6));
+}
+
+#[test]
+fn the_default_store_stands_in_the_data_folder() {
+    let place = Place::new();
+    let mut command = place.command();
+    command.env_remove("FOLIO_STORE");
+    let folder = samples();
+    let ran = support::Ran::of(command.arg("import").arg(&folder));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    if cfg!(target_os = "linux") {
+        assert!(place.path("data/folio/folio.db").is_file());
+    }
+}
