@@ -232,7 +232,11 @@ pub(crate) fn compare(manifest: &Manifest, mut shown: Vec<Entry>) -> Vec<Diagnos
                 of.next();
             }
             (Some(want), have) if have.is_none_or(|have| *want < *have) => {
-                reasons.push(differs("row_missing", "is not shown as it stands there", want));
+                reasons.push(differs(
+                    "row_missing",
+                    "is not shown as it stands there",
+                    want,
+                ));
                 at.next();
             }
             (_, Some(have)) => {
@@ -280,5 +284,45 @@ pub(crate) async fn visible_notes(store: &dyn Store, id: &SessionId) -> Result<u
         if facts.len() < CHUNK {
             return Ok(visible);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::slice::from_ref;
+
+    fn entry(kind: &'static str, id: &str, text: &str, link: Option<&str>) -> Entry {
+        Entry {
+            kind,
+            source_id: id.into(),
+            digest: Sha256::digest(text).into(),
+            link: link.map(String::from),
+            usage: None,
+        }
+    }
+
+    fn codes(expected: &[Entry], shown: &[Entry]) -> Vec<&'static str> {
+        let manifest = Manifest {
+            entries: expected.to_vec(),
+        };
+        let reasons = compare(&manifest, shown.to_vec());
+        reasons.iter().map(|reason| reason.code).collect()
+    }
+
+    #[test]
+    fn every_difference_is_a_reason() {
+        let user = entry("user", "u", "hello", None);
+        let result = entry("tool_result", "c", "ok", Some("c"));
+        let all = [result.clone(), user.clone()];
+        assert_eq!(codes(&all, &[user.clone(), result.clone()]), [""; 0]);
+        assert_eq!(codes(&all, from_ref(&user)), ["row_missing"]);
+        assert_eq!(codes(from_ref(&user), &all), ["row_unexpected"]);
+        let twice = [user.clone(), user.clone(), result.clone()];
+        assert_eq!(codes(&all, &twice), ["row_unexpected"]);
+        let other = [entry("user", "u", "bye", None), result];
+        assert_eq!(codes(&all, &other).len(), 2);
+        let unpaired = [user, entry("tool_result", "c", "ok", None)];
+        assert_eq!(codes(&all, &unpaired).len(), 2);
     }
 }

@@ -6,6 +6,7 @@
 //! marked readable. A session that grows stays readable meanwhile: what it
 //! will show is computed and compared before anything is appended.
 
+use crate::check;
 use crate::claude_code::{Diagnostic, Identity, Manifest};
 use crate::error::ImportError;
 use crate::format::{Format, Recognition};
@@ -14,7 +15,6 @@ use crate::outcome::{MAX_DIAGNOSTICS, Outcome, Verdict, about_source};
 use crate::pass::{Batch, Held, Pass, Standing};
 use crate::probe::{CrashPoint, NoProbe, Probe};
 use crate::source::{FileSource, Source};
-use crate::check;
 use folio_codec::EMPTY_CHAIN;
 use folio_core::{Authority, Direction, SessionId};
 use folio_store::{
@@ -282,12 +282,7 @@ impl Job<'_> {
     }
 
     /// Fills a hidden session from where it is, and makes it readable.
-    async fn stage(
-        &self,
-        info: &SessionInfo,
-        mark: &Mark,
-        n: u32,
-    ) -> Result<Attempt, ImportError> {
+    async fn stage(&self, info: &SessionInfo, mark: &Mark, n: u32) -> Result<Attempt, ImportError> {
         let mut pass = self.open(info, mark).await?;
         let mut batches = 0;
         loop {
@@ -494,11 +489,7 @@ impl Job<'_> {
     }
 
     /// Checks the whole of what the session will show before an increment.
-    async fn increment(
-        &self,
-        id: &SessionId,
-        pass: &Pass,
-    ) -> Result<Vec<Diagnostic>, ImportError> {
+    async fn increment(&self, id: &SessionId, pass: &Pass) -> Result<Vec<Diagnostic>, ImportError> {
         if !pass.refused().is_empty() {
             return Ok(pass.refused().to_vec());
         }
@@ -545,7 +536,10 @@ impl Job<'_> {
         }
         if head > 0 {
             let events = self.store.events(&info.id, &[head]).await?;
-            if events.first().is_none_or(|event| event.chain != pass.chain()) {
+            if events
+                .first()
+                .is_none_or(|event| event.chain != pass.chain())
+            {
                 return Ok(false);
             }
         }
@@ -730,12 +724,7 @@ impl Job<'_> {
     }
 
     /// Says so where another session has the name already.
-    fn with_suffix(
-        &self,
-        mut noticed: Vec<Diagnostic>,
-        id: &SessionId,
-        n: u32,
-    ) -> Vec<Diagnostic> {
+    fn with_suffix(&self, mut noticed: Vec<Diagnostic>, id: &SessionId, n: u32) -> Vec<Diagnostic> {
         if n > 1 {
             let native = self.identity.native_id.as_deref().unwrap_or_default();
             let message = format!(
@@ -759,4 +748,72 @@ fn is_about_source(error: &StoreError) -> bool {
             | "anchor_unknown"
             | "limit_exceeded"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::BytesSource;
+
+    const SESSION: &str = concat!(
+        r#"{"type":"user","uuid":"u","sessionId":"s","message":{"content":"hi"}}"#,
+        "\n",
+        r#"{"type":"assistant","uuid":"v","sessionId":"s","message":{"id":"m","content":[]}}"#,
+        "\n",
+    );
+
+    #[tokio::test]
+    async fn a_mismatch_hides_the_session_with_its_reasons() {
+        let store = folio_testkit::memory_store();
+        let source = BytesSource::new("x.jsonl", SESSION);
+        let options = ImportOptions::default();
+        let job = Job {
+            store: &*store,
+            source: &source,
+            options: &options,
+            format: Format::ClaudeCode,
+            identity: Format::ClaudeCode
+                .identify(source.open().unwrap(), "x")
+                .unwrap(),
+            stem: "x".into(),
+            path: "x.jsonl".into(),
+            total: 0,
+        };
+        let id = SessionId::new("s").unwrap();
+        let mark = Mark {
+            lines: 0,
+            items: 0,
+            digest: Sha256::digest(b"").into(),
+            finishes: Vec::new(),
+        };
+        let new = NewSession {
+            id: id.clone(),
+            authority: Authority::Preparing,
+            followed: true,
+            import_ref: Some(job.record(mark.clone(), &[])),
+        };
+        let info = store.create_session(new).await.unwrap();
+        let mut pass = job.open(&info, &mark).await.unwrap();
+        while pass.step().unwrap() {}
+        // The manifest of nothing differs from what the pass shows.
+        let batch = pass.batch(true).unwrap();
+        job.append(&id, batch, 0).await.unwrap();
+        let reasons = job
+            .read_back(&id, &pass, &Manifest::default())
+            .await
+            .unwrap();
+        assert_eq!(reasons.len(), 1);
+        let Attempt::Done(outcome) = job.reject(&info, &pass, reasons).await.unwrap() else {
+            unreachable!("a rejection is an outcome");
+        };
+        assert_eq!(outcome.outcome, Verdict::Rejected);
+        assert_eq!(outcome.diagnostics[0].code, "row_unexpected");
+        let hidden = store.session(&id).await.unwrap();
+        assert_eq!(hidden.authority, Authority::Rejected);
+        assert!(hidden.import_ref.unwrap().contains("row_unexpected"));
+        let importer = Importer::new(Arc::clone(&store));
+        let again = importer.import_reader(&source, &options).await.unwrap();
+        assert_eq!(again.outcome, Verdict::Imported);
+        assert_eq!(again.session_id, Some(id));
+    }
 }

@@ -102,9 +102,7 @@ impl Format {
         finishes: &[u64],
     ) -> Box<dyn Translate> {
         match self {
-            Self::ClaudeCode => {
-                Box::new(claude_code::Translator::new(session, stem, finishes))
-            }
+            Self::ClaudeCode => Box::new(claude_code::Translator::new(session, stem, finishes)),
         }
     }
 }

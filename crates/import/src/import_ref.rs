@@ -6,6 +6,7 @@ use crate::lines::hex;
 use crate::outcome::{diagnostic, list, quoted};
 use folio_core::json::{self, Json};
 use folio_core::object::Writer;
+use std::borrow::Cow;
 
 /// How far a source was consumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +64,7 @@ impl ImportRef {
     pub fn parse(text: &str) -> Option<Self> {
         let json = Json::parse(text).ok()?;
         let object = json.as_object()?;
-        let own = |name| object.text(name).map(|text| text.into_owned());
+        let own = |name| object.text(name).map(Cow::into_owned);
         let finishes = json::elements(object.get("finishes")?);
         let finishes = finishes.into_iter().map(|raw| raw.parse().ok());
         Some(Self {

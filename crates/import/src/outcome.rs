@@ -1,9 +1,9 @@
 //! What became of one session of a source.
 
 use crate::claude_code::Diagnostic;
+use folio_core::SessionId;
 use folio_core::json::Json;
 use folio_core::object::Writer;
-use folio_core::SessionId;
 
 /// The most diagnostics that an outcome lists.
 pub const MAX_DIAGNOSTICS: usize = 100;

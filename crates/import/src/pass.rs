@@ -8,9 +8,7 @@ use crate::import_ref::Mark;
 use crate::lines::Lines;
 use crate::preview::Preview;
 use crate::source::Source;
-use folio_codec::{
-    Digest, EMPTY_CHAIN, chain_next, event_digest, fact_digest, facts_chain_next,
-};
+use folio_codec::{Digest, EMPTY_CHAIN, chain_next, event_digest, fact_digest, facts_chain_next};
 use folio_core::{CanonicalEvent, Fact, RunId, RuntimeEvent, SessionId};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufRead, Read};
@@ -248,8 +246,8 @@ impl Pass {
         let mut batch = Batch::default();
         let (mut count, mut bytes) = (0, 0);
         while let Some(group) = self.groups.front_mut() {
-            let fits = count + group.entries.len() <= BATCH_ENTRIES
-                && bytes + group.bytes <= BATCH_BYTES;
+            let fits =
+                count + group.entries.len() <= BATCH_ENTRIES && bytes + group.bytes <= BATCH_BYTES;
             if count > 0 && !fits {
                 break;
             }
@@ -337,7 +335,9 @@ impl Pass {
         if self.head > self.held.head {
             let size = event.text.len();
             group.bytes += size;
-            group.entries.push_back((What::Event(Box::new(event)), size));
+            group
+                .entries
+                .push_back((What::Event(Box::new(event)), size));
         }
         self.compare();
     }

@@ -14,8 +14,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
+type Count = fn(&Stats) -> u64;
+
 /// The fields of the ground truth, and the same numbers of the session.
-const FIELDS: [(&str, fn(&Stats) -> u64); 12] = [
+const FIELDS: [(&str, Count); 12] = [
     ("user_messages", |stats| stats.user_messages),
     ("assistant_messages", |stats| stats.assistant_messages),
     ("thinking_blocks", |stats| stats.thinking_blocks),
@@ -26,8 +28,12 @@ const FIELDS: [(&str, fn(&Stats) -> u64); 12] = [
     ("unanswered_tool_calls", |stats| stats.unanswered_tool_calls),
     ("usage.input_tokens", |stats| stats.usage.input),
     ("usage.output_tokens", |stats| stats.usage.output),
-    ("usage.cache_creation_input_tokens", |stats| stats.usage.cache_write),
-    ("usage.cache_read_input_tokens", |stats| stats.usage.cache_read),
+    ("usage.cache_creation_input_tokens", |stats| {
+        stats.usage.cache_write
+    }),
+    ("usage.cache_read_input_tokens", |stats| {
+        stats.usage.cache_read
+    }),
 ];
 
 type Difference = (String, String);
@@ -35,9 +41,10 @@ type Difference = (String, String);
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let trial = match common::shared() {
-        Ok(shared) => Trial::test("claude_code/counts_agree_with_the_ground_truth", move || {
-            compare(&shared).map_err(Failed::from)
-        }),
+        Ok(shared) => Trial::test(
+            "claude_code/counts_agree_with_the_ground_truth",
+            move || compare(&shared).map_err(Failed::from),
+        ),
         Err(why) => {
             eprintln!("ground_truth is ignored: {why}");
             let name = format!("claude_code/counts_agree_with_the_ground_truth ({why})");
@@ -88,7 +95,7 @@ fn compare(shared: &Path) -> Result<(), String> {
 }
 
 async fn stats(name: &str, bytes: common::Bytes) -> Result<Stats, String> {
-    let store = common::memory()?;
+    let store = folio_testkit::memory_store();
     let outcome = common::import(&store, name, bytes).await?;
     if outcome.outcome.as_str() != "imported" {
         return Err(outcome.to_json());

@@ -74,7 +74,7 @@ fn cuts(bytes: &[u8]) -> Vec<usize> {
 }
 
 async fn holds(name: &str, bytes: &Bytes, totals: &Totals) -> Result<(), String> {
-    let store = common::memory()?;
+    let store = folio_testkit::memory_store();
     let whole = common::import(&store, name, bytes.clone()).await?;
     let id = whole.session_id.clone().ok_or("no session")?;
     let expected = common::state(&store, &id).await?;
@@ -89,7 +89,7 @@ async fn holds(name: &str, bytes: &Bytes, totals: &Totals) -> Result<(), String>
     let mut carried_on = HashSet::new();
     for cut in cuts(bytes.as_ref()) {
         totals.cuts.fetch_add(1, Ordering::Relaxed);
-        let store = common::memory()?;
+        let store = folio_testkit::memory_store();
         let part = common::import(&store, name, bytes.prefix(cut)).await?;
         let word = part.outcome.as_str();
         if word == "skipped" || (word == "rejected" && part.session_id.is_none()) {

@@ -3,7 +3,8 @@
 use folio_core::item::LanePart;
 use folio_core::reduce::{Material, reduce};
 use folio_core::{EventView, StoredMessage};
-use folio_store::{LoadedItem, StoreError};
+use folio_store::{LoadedItem, StoreError, StoredEvent};
+use std::sync::Arc;
 
 /// A row, or the ordinals for want of which there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,30 +19,30 @@ pub enum Projected {
 }
 
 /// The row of an item at a watermark.
-pub fn project_row(loaded: &LoadedItem, through: u64) -> Projected {
-    let chunks = loaded.chunks.iter().flat_map(|(_, chunks)| chunks);
-    let undecodable = loaded
+pub fn project_row<'a>(loaded: &'a LoadedItem, through: u64) -> Projected {
+    let mut ordinals = loaded.damaged.clone();
+    let mut read = |event: &'a Arc<StoredEvent>| {
+        let view = event.view().ok();
+        if view.is_none() {
+            ordinals.push(event.ordinal);
+        }
+        view
+    };
+    let events: Vec<(u64, EventView<'_>)> = loaded
         .events
         .iter()
-        .chain(chunks)
-        .filter(|event| event.view().is_err());
-    let mut ordinals = loaded.damaged.clone();
-    ordinals.extend(undecodable.map(|event| event.ordinal));
+        .filter_map(|event| Some((event.ordinal, read(event)?)))
+        .collect();
+    let chunks: Vec<(LanePart, Vec<EventView<'_>>)> = loaded
+        .chunks
+        .iter()
+        .map(|(lane, chunks)| (*lane, chunks.iter().filter_map(&mut read).collect()))
+        .collect();
     if !ordinals.is_empty() {
         ordinals.sort_unstable();
         ordinals.dedup();
         return Projected::Gap { ordinals };
     }
-    let events: Vec<(u64, EventView<'_>)> = loaded
-        .events
-        .iter()
-        .filter_map(|event| Some((event.ordinal, event.view().ok()?)))
-        .collect();
-    let chunks: Vec<(LanePart, Vec<EventView<'_>>)> = loaded
-        .chunks
-        .iter()
-        .map(|(lane, chunks)| (*lane, chunks.iter().filter_map(|c| c.view().ok()).collect()))
-        .collect();
     let material = Material {
         item: &loaded.item,
         through,

@@ -17,7 +17,7 @@ use crate::{ErrorKind, StoreError, care};
 use async_trait::async_trait;
 use folio_codec::EMPTY_CHAIN;
 use folio_core::assign::Tail;
-use folio_core::{Authority, Direction, EventId, PROJECTION_VERSION, SessionId};
+use folio_core::{Authority, Direction, EventId, PROJECTION_VERSION, SessionId, Spine};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
@@ -386,17 +386,20 @@ fn whole(
     found: Vec<FoundEvent>,
     expected: impl Iterator<Item = u64>,
 ) -> Result<Vec<StoredEvent>, StoreError> {
-    let mut runs: HashMap<u32, RunRow> = HashMap::new();
+    let mut spines: HashMap<u32, Arc<Spine>> = HashMap::new();
     let mut events = Vec::with_capacity(found.len());
     let mut missing = Vec::new();
     for (found, expected) in found.into_iter().zip(expected) {
         match found {
             FoundEvent::Whole(row) if row.ordinal == expected => {
-                let run = match runs.entry(row.run_no) {
+                let spine = match spines.entry(row.run_no) {
                     Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(new) => new.insert(run_of(snapshot, log.log_no, row.run_no)?),
+                    Entry::Vacant(new) => {
+                        let run = run_of(snapshot, log.log_no, row.run_no)?;
+                        new.insert(Arc::new(run.spine))
+                    }
                 };
-                events.push(stored(row, run));
+                events.push(stored(row, spine));
             }
             _ => missing.push(expected),
         }

@@ -8,7 +8,7 @@ use crate::rows::{EventRow, FoundEvent, LogRow, RunRow, SessionRow};
 use crate::{ErrorKind, StoreError};
 use folio_codec::hash64;
 use folio_core::item::{LanePart, Position};
-use folio_core::{Authority, Direction, Item, PROJECTION_VERSION, key};
+use folio_core::{Authority, Direction, Item, PROJECTION_VERSION, Spine, key};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -95,12 +95,12 @@ pub(crate) fn info(session: &SessionRow, log: &LogRow) -> SessionInfo {
 }
 
 /// An event row with the ids of its run.
-pub(crate) fn stored(row: EventRow, run: &RunRow) -> StoredEvent {
+pub(crate) fn stored(row: EventRow, spine: &Arc<Spine>) -> StoredEvent {
     StoredEvent {
         ordinal: row.ordinal,
         event_seq: row.run_seq,
         run_no: row.run_no,
-        spine: Arc::new(run.spine.clone()),
+        spine: Arc::clone(spine),
         committed_at: row.committed_at,
         chain: row.chain,
         form: row.form,
@@ -113,7 +113,7 @@ struct Reader<'a> {
     log: &'a LogRow,
     through: u64,
     stats: ReadStats,
-    runs: HashMap<u32, Arc<RunRow>>,
+    runs: HashMap<u32, (Arc<RunRow>, Arc<Spine>)>,
 }
 
 /// The opposite direction.
@@ -308,7 +308,7 @@ impl Reader<'_> {
                 .into_iter()
                 .map(|(lane, ordinals)| (lane, take(ordinals)))
                 .collect();
-            let run = self.run(item.run_no)?;
+            let (run, _) = self.run(item.run_no)?;
             let revision = item.revision_at(self.through, last_chunk);
             loaded.push(LoadedItem {
                 item,
@@ -353,13 +353,16 @@ impl Reader<'_> {
         }
     }
 
-    fn run(&mut self, run_no: u32) -> Result<Arc<RunRow>, StoreError> {
-        if let Some(run) = self.runs.get(&run_no) {
-            return Ok(Arc::clone(run));
+    /// A run, and its ids as every one of its events shares them.
+    fn run(&mut self, run_no: u32) -> Result<(Arc<RunRow>, Arc<Spine>), StoreError> {
+        if let Some(known) = self.runs.get(&run_no) {
+            return Ok(known.clone());
         }
-        let run = Arc::new(run_of(self.snapshot, self.log.log_no, run_no)?);
-        self.runs.insert(run_no, Arc::clone(&run));
-        Ok(run)
+        let run = run_of(self.snapshot, self.log.log_no, run_no)?;
+        let spine = Arc::new(run.spine.clone());
+        let known = (Arc::new(run), spine);
+        self.runs.insert(run_no, known.clone());
+        Ok(known)
     }
 
     /// The whole events among some ordinals, read as few ranges.
@@ -386,8 +389,8 @@ impl Reader<'_> {
                 self.stats.events += 1;
                 self.stats.bytes += row.body.len() as u64;
                 if range.binary_search(&row.ordinal).is_ok() {
-                    let run = self.run(row.run_no)?;
-                    events.insert(row.ordinal, Arc::new(stored(row, &run)));
+                    let (_, spine) = self.run(row.run_no)?;
+                    events.insert(row.ordinal, Arc::new(stored(row, &spine)));
                 }
             }
             rest = after;

@@ -3,7 +3,7 @@
 //! [`conformance`] is the registry: every case has a name, and every adapter
 //! runs every case. [`event`] builds events in a line each, [`check`] asks a
 //! store in a line each. [`workload`] makes long, regular sessions and short,
-//! wild ones. [`reference`] projects events by the simplest possible path, as
+//! wild ones. [`mod@reference`] projects events by the simplest possible path, as
 //! the oracle. [`decorator`] wraps a store to watch it.
 #![expect(
     clippy::unwrap_used,

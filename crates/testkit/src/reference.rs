@@ -81,9 +81,18 @@ pub fn project(events: &[CanonicalEvent]) -> Vec<Row> {
             seen.insert(turn);
         }
         let assigned = assign(&claims, &placed, &mut tail, &book);
-        for item in assigned.items {
-            book.items.retain(|old| old.position != item.position);
-            book.items.push(item);
+        for mut item in assigned.items {
+            match book
+                .items
+                .iter()
+                .position(|old| old.position == item.position)
+            {
+                Some(at) => book.items[at] = item,
+                None => {
+                    item.number = book.items.len() as u64 + 1;
+                    book.items.push(item);
+                }
+            }
         }
         if let Some(chunk) = assigned.chunk {
             chunks.push((chunk.position, (chunk.lane, chunk.index), ordinal));

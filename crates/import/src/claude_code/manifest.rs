@@ -44,6 +44,9 @@ struct Message {
     visible: bool,
     usage: [u64; 4],
     used: bool,
+    /// What its last line told, a sub-agent's included: usage is a fact only
+    /// where it changes.
+    told: [u64; 4],
     turn: u64,
 }
 
@@ -76,6 +79,8 @@ pub(crate) struct Builder {
     turn: Option<Turn>,
     /// The record that opened the run that is open.
     open: bool,
+    /// Whether a sub-agent's run is open inside the turn.
+    child: bool,
     amends: bool,
     finished: Option<bool>,
     last_status: &'static str,
@@ -90,12 +95,11 @@ impl Builder {
         match &record.class {
             Class::Human | Class::SlashCommand => self.prompt(r, raw, Turn::Person),
             Class::SidechainPrompt if agent_file => self.prompt(r, raw, Turn::Person),
-            Class::SidechainPrompt if inner => {}
+            Class::SidechainPrompt | Class::QueuedPrompt if inner => self.child = true,
             Class::SidechainPrompt => {
                 self.fact(Turn::Sidechain);
                 self.row("user", r, record::text_of(raw).as_bytes(), None);
             }
-            Class::QueuedPrompt if inner => {}
             Class::QueuedPrompt => {
                 self.fact(self.kind_of(record, agent_file));
                 let attachment = record.object.object("attachment").unwrap_or_default();
@@ -108,13 +112,15 @@ impl Builder {
                 let results = blocks.filter(|b| b.text("type").as_deref() == Some("tool_result"));
                 for (at, block) in results.enumerate() {
                     if inner {
+                        self.child = true;
                         continue;
                     }
                     self.fact(self.kind_of(record, agent_file));
                     self.result(&block, &format!("{r}/{at}"));
                 }
             }
-            Class::TurnEnd | Class::Interrupt if inner => {}
+            Class::TurnEnd | Class::Interrupt if inner && self.child => self.child = false,
+            Class::TurnEnd | Class::Interrupt if inner => self.note(record, r),
             Class::TurnEnd if self.open => self.end(r, "completed"),
             Class::Interrupt if self.open => self.end(r, "aborted"),
             Class::TurnEnd | Class::Interrupt => self.note(record, r),
@@ -127,6 +133,7 @@ impl Builder {
     /// Takes a compaction boundary, with the summary that followed it.
     pub fn compaction(&mut self, record: &Record<'_>, r: &str, summary: &str, agent_file: bool) {
         if record.is_sidechain() && !agent_file && self.turn == Some(Turn::Person) {
+            self.child = true;
             return;
         }
         self.fact(self.kind_of(record, agent_file));
@@ -138,7 +145,7 @@ impl Builder {
         self.row("system_note", r, record.json.as_str().as_bytes(), None);
     }
 
-    /// The open run was closed on demand after the record `r`.
+    /// What is open was closed on demand after the record `r`.
     pub fn finish(&mut self, r: &str) {
         self.implied_end(r);
     }
@@ -225,6 +232,7 @@ impl Builder {
     }
 
     fn implied_end(&mut self, r: &str) {
+        self.child = false;
         if self.open {
             let status = match (self.amends, self.finished) {
                 (true, _) => self.last_status,
@@ -293,20 +301,25 @@ impl Builder {
         };
         let usage = record.usage().filter(|usage| *usage != [0; 4]);
         let error = record.is_api_error();
-        if inner || (blocks.is_empty() && text.is_none() && usage.is_none() && !error) {
+        if blocks.is_empty() && text.is_none() && usage.is_none() && !error {
             return;
         }
-        self.fact(self.kind_of(record, agent_file));
+        if !inner {
+            self.fact(self.kind_of(record, agent_file));
+        }
         let id = record::id_of(&record.message, "id", r);
         let turns = self.turns;
-        let message = self
-            .messages
-            .entry(id.clone())
-            .or_insert_with(|| Message {
-                turn: turns,
-                ..Message::default()
-            });
+        let message = self.messages.entry(id.clone()).or_insert_with(|| Message {
+            turn: turns,
+            ..Message::default()
+        });
         let began = message.turn;
+        let changed = record.usage().filter(|usage| *usage != message.told);
+        message.told = changed.unwrap_or(message.told);
+        if inner {
+            self.child = !error;
+            return;
+        }
         // In the order of the blocks: whether a result finds its call depends
         // on it.
         let mut parts = Vec::new();
@@ -333,9 +346,7 @@ impl Builder {
                 _ => parts.push((at, block)),
             }
         }
-        if let Some(usage) = record.usage()
-            && (usage != [0; 4] || message.used)
-        {
+        if let Some(usage) = changed {
             message.usage = usage;
             message.used = true;
         }

@@ -67,11 +67,6 @@ impl AsRef<[u8]> for Bytes {
     }
 }
 
-pub fn memory() -> Result<Arc<dyn Store>, String> {
-    let store = folio_store_memory::open().map_err(|error| error.to_string())?;
-    Ok(Arc::new(store))
-}
-
 pub fn block_on<T>(future: impl Future<Output = T>) -> Result<T, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()

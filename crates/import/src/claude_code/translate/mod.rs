@@ -323,9 +323,7 @@ impl Translator {
     }
 
     fn close_all(&mut self, out: &mut Increment) {
-        if self.main.open.is_some() {
-            self.builder.finish(&self.cause.r);
-        }
+        self.builder.finish(&self.cause.r);
         self.close_lanes();
         self.flush(None, out);
     }
