@@ -57,7 +57,7 @@ impl Floor {
         {
             let mut insert = transaction.prepare("INSERT INTO rows VALUES (1, ?1, ?2)")?;
             for ordinal in 1..=rows {
-                let body = format!("{ordinal:0width$}", width = FLOOR_ROW);
+                let body = format!("{ordinal:0FLOOR_ROW$}");
                 insert.execute((i64::try_from(ordinal)?, body))?;
             }
         }

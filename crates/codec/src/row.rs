@@ -324,16 +324,25 @@ pub fn hash64(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }
 
-/// The checksum of a stored row: XXH3-64 over its key and columns, numbers as
-/// little-endian u64, byte strings with their length before them.
+/// The checksum of a stored row: XXH3-64 over the numbers of its key and
+/// columns as little-endian u64, then the length and the XXH3-64 of each byte
+/// string. (One pass over short buffers; streaming state costs more than the
+/// hashing itself.)
 pub fn sum(numbers: &[u64], bytes: &[&[u8]]) -> u64 {
-    let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
-    for number in numbers {
-        hasher.update(&number.to_le_bytes());
+    let mut words = [0_u8; 8 * 32];
+    let parts = bytes
+        .iter()
+        .flat_map(|part| [part.len() as u64, hash64(part)]);
+    let mut used = 0;
+    let mut carry = 0;
+    for word in numbers.iter().copied().chain(parts) {
+        if used == words.len() {
+            // Rows are narrower than this; a wider one is folded.
+            carry = hash64(&words);
+            used = 0;
+        }
+        words[used..used + 8].copy_from_slice(&(word ^ carry).to_le_bytes());
+        used += 8;
     }
-    for part in bytes {
-        hasher.update(&(part.len() as u64).to_le_bytes());
-        hasher.update(part);
-    }
-    hasher.digest()
+    hash64(&words[..used])
 }

@@ -188,6 +188,9 @@ impl Item {
 
     /// The lanes whose chunks are the visible content at a watermark.
     pub fn open_lanes(&self, through: u64) -> Vec<LanePart> {
+        if !self.need.iter().any(|need| need.part == Part::FirstChunk) {
+            return Vec::new();
+        }
         let mut lanes = self.lanes(through);
         lanes.retain(|lane| self.settled_by(*lane, through).is_none());
         lanes
@@ -196,6 +199,14 @@ impl Item {
     /// The ordinals of the events that the row at a watermark is made of,
     /// ascending, chunks apart.
     pub fn ordinals(&self, through: u64) -> Vec<u64> {
+        if let [only] = self.need.as_slice() {
+            let used = only.ordinal <= through && only.part != Part::FirstChunk;
+            return if used {
+                alloc::vec![only.ordinal]
+            } else {
+                Vec::new()
+            };
+        }
         let mut ordinals: Vec<_> = self
             .lanes(through)
             .into_iter()

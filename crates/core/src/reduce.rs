@@ -132,6 +132,13 @@ pub fn reduce(material: &Material<'_>, out: &mut String) -> Result<(), u64> {
         out: core::mem::take(out),
         any: false,
     };
+    // Mostly the texts of its events: one allocation serves.
+    let text: usize = material
+        .events
+        .iter()
+        .map(|(_, view)| view.text.len())
+        .sum();
+    row.out.reserve(text + 256);
     row.out.push('{');
     match material.item.kind {
         ItemKind::User | ItemKind::Steer => user(material, &mut row),

@@ -49,6 +49,7 @@ impl ProjectedRow {
     }
 
     /// The bytes that the row counts for.
+    #[expect(clippy::len_without_is_empty, reason = "a row is never empty")]
     pub fn len(&self) -> usize {
         match &self.row {
             Projected::Row(row) => row.len(),
@@ -56,9 +57,9 @@ impl ProjectedRow {
         }
     }
 
-    /// Whether there is no row.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Whether events are missing, so that there is no row.
+    pub fn is_gap(&self) -> bool {
+        matches!(self.row, Projected::Gap { .. })
     }
 }
 

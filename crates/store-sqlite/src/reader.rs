@@ -501,6 +501,7 @@ fn found_by(row: RunRow, is_it: impl FnOnce(&RunRow) -> bool) -> Result<RunRow, 
 }
 
 fn item(index_no: u64, columns: Columns<'_>) -> Option<Item> {
+    let need = columns.bytes(11)?;
     let item = Item {
         position: keys::position_of(columns.i64(0)?),
         number: columns.u64(1)?,
@@ -513,10 +514,10 @@ fn item(index_no: u64, columns: Columns<'_>) -> Option<Item> {
         ts: columns.text(8)?.into(),
         step: columns.u64(9)?,
         operation: columns.u64(10)?,
-        need: decode_need(columns.bytes(11)?).ok()?,
+        need: decode_need(need).ok()?,
     };
     columns
-        .has_sum(12, item_checksum(&item, index_no))
+        .has_sum(12, item_checksum(&item, index_no, need))
         .then_some(item)
 }
 

@@ -192,6 +192,7 @@ impl Txn<'_> {
 
     fn put_item(&self, index_no: u64, item: &Item, is_new: bool) -> Result<(), Error> {
         let p = keys::item(index_no, item.position)?;
+        let need = encode_need(&item.need);
         self.run_sql(
             sql::PUT_ITEM,
             params![
@@ -206,8 +207,8 @@ impl Txn<'_> {
                 &*item.ts,
                 item.step.cast_signed(),
                 item.operation.cast_signed(),
-                encode_need(&item.need),
-                item_checksum(item, index_no).cast_signed(),
+                need,
+                item_checksum(item, index_no, &need).cast_signed(),
             ],
         )?;
         if is_new {

@@ -6,12 +6,13 @@ use crate::engine::{Counters, Snapshot, WriteTxn, Writes};
 use crate::index::{Items, Wanted, open_run};
 use crate::plan::{gap, session_and_log};
 use crate::port::{Finding, IndexStatus, VerifyReport};
-use crate::rows::{EventRow, FoundEvent, LogRow, RunRow};
+use crate::rows::{EventRow, FoundEvent, LogRow, RunRow, SegRow};
 use folio_codec::{EMPTY_CHAIN, chain_next, event_digest, fact_digest, facts_chain_next};
 use folio_core::assign::Tail;
+use folio_core::item::LanePart;
 use folio_core::{Direction, Item, PROJECTION_VERSION, Position};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 /// Events that one slice reads.
 const SLICE: usize = 1_000;
@@ -309,6 +310,7 @@ fn verify_index(
     let mut replay = Replay::new();
     let mut items = Items::new(0);
     let mut wanted: HashMap<Position, Item> = HashMap::new();
+    let mut chunks: BTreeMap<(Position, LanePart), Vec<SegRow>> = BTreeMap::new();
     while replay.next <= log.head {
         for row in replay.slice(snapshot, log)? {
             let view = folio_codec::decode_event(row.form, &row.body)?;
@@ -317,8 +319,15 @@ fn verify_index(
             items.index(&view, &run, row.ordinal, &mut replay.tail);
             replay.leave(&run, view.is_terminal());
         }
-        for write in items.take_writes().0 {
+        let (changed, segs) = items.take_writes();
+        for write in changed {
             wanted.insert(write.item.position, write.item);
+        }
+        for seg in segs {
+            chunks
+                .entry((seg.position, seg.lane))
+                .or_default()
+                .push(seg);
         }
     }
     let mut from = Position {
@@ -365,6 +374,39 @@ fn verify_index(
             at,
             message,
         });
+    }
+    verify_chunks(snapshot, log, chunks, report)
+}
+
+/// Compares where the chunks of every lane are said to stand.
+fn verify_chunks(
+    snapshot: &dyn Snapshot,
+    log: &LogRow,
+    chunks: BTreeMap<(Position, LanePart), Vec<SegRow>>,
+    report: &mut VerifyReport,
+) -> Result<(), StoreError> {
+    for ((position, lane), wanted) in chunks {
+        let mut from = 0;
+        let mut rest = wanted.as_slice();
+        loop {
+            let stored =
+                snapshot.segs(log.index_no, position, lane, from, u64::MAX >> 31, SLICE)?;
+            let same = rest.starts_with(&stored) && (!stored.is_empty() || rest.is_empty());
+            if !same {
+                let message = format!(
+                    "the chunks of the item at ordinal {} are not what its events make them",
+                    position.ordinal
+                );
+                let (code, at) = ("index_mismatch", Some(position.ordinal));
+                report.findings.push(Finding { code, at, message });
+                break;
+            }
+            rest = rest.get(stored.len()..).unwrap_or_default();
+            match stored.last() {
+                Some(last) if !rest.is_empty() => from = last.last + 1,
+                _ => break,
+            }
+        }
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::{ErrorKind, StoreError};
 use folio_codec::hash64;
 use folio_core::item::{LanePart, Position};
 use folio_core::{Authority, Direction, Item, PROJECTION_VERSION, Spine, key};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The highest slot; positions at a watermark end with it.
@@ -163,6 +163,15 @@ impl Reader<'_> {
             Direction::Older => self.last_position(),
             Direction::Newer => first,
         };
+        if let Start::Behind(position) = &query.start
+            && position.ordinal > self.through
+        {
+            let message = format!(
+                "there is no item at ordinal {} of watermark {}",
+                position.ordinal, self.through
+            );
+            return Err(StoreError::invalid("watermark_unknown", message).at(vec![self.through]));
+        }
         let (from, skip) = match &query.start {
             Start::Edge => (edge, None),
             Start::Behind(position) => (*position, Some(*position)),
@@ -185,7 +194,9 @@ impl Reader<'_> {
         };
         // One more tells whether anything follows, one more the item behind
         // which the page begins.
-        let want = query.max_items + 1 + usize::from(skip.is_some());
+        let want = query
+            .max_items
+            .saturating_add(1 + usize::from(skip.is_some()));
         let mut items = self.items(from, direction, want)?;
         self.check_numbers(&items, query, skip)?;
         if skip.is_some() && items.first().map(|item| item.position) == skip {
@@ -263,10 +274,12 @@ impl Reader<'_> {
         let mut spent = 0_u64;
         let total = items.len();
         for item in items {
-            if !chosen.is_empty() && spent.saturating_add(item.weight) > max_bytes as u64 {
+            // A stream that goes on weighs what its chunks hold.
+            let bytes = item.weight.saturating_add(self.lane_bytes(&item)?);
+            if !chosen.is_empty() && spent.saturating_add(bytes) > max_bytes as u64 {
                 break;
             }
-            spent = spent.saturating_add(item.weight);
+            spent = spent.saturating_add(bytes);
             let mut lanes = Vec::new();
             let mut last_chunk = None;
             for lane in item.open_lanes(self.through) {
@@ -274,7 +287,6 @@ impl Reader<'_> {
                 last_chunk = last_chunk.max(ordinals.last().copied());
                 lanes.push((lane, ordinals));
             }
-            spent = spent.saturating_add(self.lane_bytes(&item)?);
             chosen.push((item, lanes, last_chunk));
         }
         let cut = chosen.len() < total;
@@ -289,13 +301,17 @@ impl Reader<'_> {
             .collect();
         ordinals.sort_unstable();
         ordinals.dedup();
+        self.learn_runs(chosen.iter().map(|(item, ..)| item.run_no))?;
         let events = self.events(&ordinals)?;
         let mut loaded = Vec::with_capacity(chosen.len());
         for (item, lanes, last_chunk) in chosen {
             let mut damaged = Vec::new();
             let mut take = |ordinals: Vec<u64>| -> Vec<Arc<StoredEvent>> {
                 let take = ordinals.into_iter().filter_map(|ordinal| {
-                    let event = events.get(&ordinal).cloned();
+                    let at = events
+                        .binary_search_by_key(&ordinal, |event| event.ordinal)
+                        .ok();
+                    let event = at.and_then(|at| events.get(at).cloned());
                     if event.is_none() {
                         damaged.push(ordinal);
                     }
@@ -353,6 +369,30 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads the runs of some items at once, where they lie close together.
+    fn learn_runs(&mut self, wanted: impl Iterator<Item = u32>) -> Result<(), StoreError> {
+        let mut wanted: Vec<u32> = wanted.collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let ([first, .., last], count) = (wanted.as_slice(), wanted.len()) else {
+            return Ok(());
+        };
+        let span = usize::try_from(last - first)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1);
+        if span > count.saturating_mul(2) {
+            return Ok(());
+        }
+        for run in self
+            .snapshot
+            .runs(self.log.log_no, first.saturating_sub(1), span)?
+        {
+            let spine = Arc::new(run.spine.clone());
+            self.runs.insert(run.run_no, (Arc::new(run), spine));
+        }
+        Ok(())
+    }
+
     /// A run, and its ids as every one of its events shares them.
     fn run(&mut self, run_no: u32) -> Result<(Arc<RunRow>, Arc<Spine>), StoreError> {
         if let Some(known) = self.runs.get(&run_no) {
@@ -366,8 +406,8 @@ impl Reader<'_> {
     }
 
     /// The whole events among some ordinals, read as few ranges.
-    fn events(&mut self, ordinals: &[u64]) -> Result<BTreeMap<u64, Arc<StoredEvent>>, StoreError> {
-        let mut events = BTreeMap::new();
+    fn events(&mut self, ordinals: &[u64]) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
+        let mut events = Vec::with_capacity(ordinals.len());
         let mut rest = ordinals;
         while let [first, ..] = rest {
             let near = rest
@@ -390,7 +430,7 @@ impl Reader<'_> {
                 self.stats.bytes += row.body.len() as u64;
                 if range.binary_search(&row.ordinal).is_ok() {
                     let (_, spine) = self.run(row.run_no)?;
-                    events.insert(row.ordinal, Arc::new(stored(row, &spine)));
+                    events.push(Arc::new(stored(row, &spine)));
                 }
             }
             rest = after;

@@ -140,7 +140,7 @@ pub(crate) struct Found {
     log: LogRow,
     known: HashMap<String, Known>,
     runs: Vec<RunRow>,
-    /// The latest run of each turn, for turns that get a new run.
+    /// For turns that get a new run: an ended one that had visible output.
     turns: HashMap<String, RunRow>,
     items: Items,
     contrib: Option<ContribLogRow>,
@@ -174,8 +174,14 @@ pub(crate) fn fetch(
             }
         }
         let turn = spine.turn_id.as_str();
-        if is_new && let Some(run) = snapshot.last_run_of_turn(log.log_no, turn, u32::MAX)? {
-            turns.insert(turn.to_owned(), run);
+        // Output of any ended run is output of its turn.
+        let mut before = u32::MAX;
+        while is_new && let Some(run) = snapshot.last_run_of_turn(log.log_no, turn, before)? {
+            before = run.run_no;
+            if run.terminal.is_some() && run.output {
+                turns.insert(turn.to_owned(), run);
+                break;
+            }
         }
     }
     let mut items = Items::new(log.items);
@@ -516,13 +522,9 @@ impl Planner {
                 .tail
                 .close_run(run.run_no)
                 .is_some_and(|open| open.output);
-            // The latest run of the turn, as a rebuild will find it.
-            let latest = self
-                .turns
-                .entry(run.spine.turn_id.as_str().to_owned())
-                .or_insert_with(|| run.clone());
-            if latest.run_no <= run.run_no {
-                latest.clone_from(run);
+            if run.output {
+                self.turns
+                    .insert(run.spine.turn_id.as_str().to_owned(), run.clone());
             }
             self.touched_runs.insert(run.run_no);
         }

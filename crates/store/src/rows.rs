@@ -4,7 +4,7 @@
 //! below are what an adapter orders by: events by (log, ordinal), items by
 //! (index, position), runs by (log, run number).
 
-use folio_codec::{Digest, encode_need, encode_run_facts, encode_tail, sum};
+use folio_codec::{Digest, encode_run_facts, encode_tail, sum};
 use folio_core::assign::Tail;
 use folio_core::item::{LanePart, Position};
 use folio_core::reduce::RunFacts;
@@ -225,8 +225,9 @@ impl RunRow {
     }
 }
 
-/// The checksum that is stored with an item of an index.
-pub fn item_checksum(item: &Item, index_no: u64) -> u64 {
+/// The checksum that is stored with an item of an index. `need` is the packed
+/// form of the item's needs, as it is stored.
+pub fn item_checksum(item: &Item, index_no: u64, need: &[u8]) -> u64 {
     sum(
         &[
             index_no,
@@ -241,11 +242,7 @@ pub fn item_checksum(item: &Item, index_no: u64) -> u64 {
             item.operation,
             item.weight,
         ],
-        &[
-            item.key.as_bytes(),
-            item.ts.as_bytes(),
-            &encode_need(&item.need),
-        ],
+        &[item.key.as_bytes(), item.ts.as_bytes(), need],
     )
 }
 

@@ -89,20 +89,24 @@ impl TranscriptService {
             })
             .await?;
         let session = &scanned.session;
-        if plan.cursor.as_ref().is_some_and(|cursor| cursor.incarnation != session.incarnation) {
+        if plan
+            .cursor
+            .as_ref()
+            .is_some_and(|cursor| cursor.incarnation != session.incarnation)
+        {
             return Err(CursorError::Incarnation.into());
         }
         let pages = Pages {
             request,
             plan: &plan,
-            scanned: &scanned,
+            scanned,
             source: self.runtime.name(),
         };
-        match (fragment, scanned.rows.first()) {
-            (Some(place), Some(row)) => pages.next_fragment(row, place),
+        match (fragment, pages.scanned.rows.first()) {
+            (Some(place), Some(row)) if !row.is_gap() => pages.next_fragment(row, place),
             (Some(_), None) => Err(CursorError::ItemChanged.into()),
             (None, Some(row)) if row.len() > request.max_bytes => pages.first_fragment(row),
-            (None, _) => pages.rows(),
+            _ => pages.rows(),
         }
     }
 
@@ -199,7 +203,7 @@ fn check_bounds(request: &PageRequest) -> Result<(), TranscriptError> {
 struct Pages<'a> {
     request: &'a PageRequest,
     plan: &'a Plan,
-    scanned: &'a Scanned,
+    scanned: Scanned,
     source: &'a str,
 }
 
@@ -238,14 +242,11 @@ impl Pages<'_> {
     }
 
     /// A page of whole rows.
-    fn rows(&self) -> Result<Page, TranscriptError> {
-        let mut entries = Vec::with_capacity(self.scanned.rows.len());
-        for row in &self.scanned.rows {
-            entries.push(self.entry(row)?);
-        }
+    fn rows(mut self) -> Result<Page, TranscriptError> {
+        let rows = std::mem::take(&mut self.scanned.rows);
         let place = |row: &ProjectedRow| (row.position, row.hash());
-        let first = self.scanned.rows.first().map(place);
-        let last = self.scanned.rows.last().map(place);
+        let first = rows.first().map(place);
+        let last = rows.last().map(place);
         let (onward, back) = (self.plan.direction, opposite(self.plan.direction));
         let ahead = last
             .filter(|_| self.scanned.more)
@@ -254,6 +255,8 @@ impl Pages<'_> {
             Some(at) => self.cursor(back, at, None),
             None => self.cursor(back, (self.start_position(), NO_ITEM), None),
         });
+        let entries = rows.into_iter().map(|row| self.entry(row));
+        let mut entries = entries.collect::<Result<Vec<_>, _>>()?;
         if onward == Direction::Older {
             entries.reverse();
             Ok(self.page(entries, ahead, behind))
@@ -277,15 +280,15 @@ impl Pages<'_> {
         }
     }
 
-    fn entry(&self, row: &ProjectedRow) -> Result<Entry, TranscriptError> {
-        match &row.row {
+    fn entry(&self, row: ProjectedRow) -> Result<Entry, TranscriptError> {
+        match row.row {
             Projected::Row(text) => Ok(Entry::Row {
-                key: row.key.clone(),
+                key: row.key,
                 revision: row.revision,
-                row: text.clone(),
+                row: text,
             }),
             Projected::Gap { ordinals } => match self.request.on_gap {
-                OnGap::Fail => Err(gap(ordinals).into()),
+                OnGap::Fail => Err(gap(&ordinals).into()),
                 OnGap::Mark => Ok(Entry::Gap {
                     source: self.source.into(),
                     from: ordinals.iter().min().copied().unwrap_or_default(),
@@ -299,7 +302,7 @@ impl Pages<'_> {
     /// The first fragment of a row that is larger than the page.
     fn first_fragment(&self, row: &ProjectedRow) -> Result<Page, TranscriptError> {
         let Projected::Row(text) = &row.row else {
-            return self.rows();
+            return Err(CursorError::ItemChanged.into());
         };
         let place = match self.plan.direction {
             Direction::Older => text.len(),
@@ -315,7 +318,7 @@ impl Pages<'_> {
         place: FragmentPlace,
     ) -> Result<Page, TranscriptError> {
         let Projected::Row(text) = &row.row else {
-            return self.rows();
+            return Err(CursorError::ItemChanged.into());
         };
         let cursor = self.plan.cursor.as_ref();
         let same = cursor.is_some_and(|cursor| {

@@ -3,6 +3,7 @@
 //!
 //! `GOLDEN=write cargo test` makes the files anew; `cargo xtask epoch` says
 //! what a change of one means.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use folio_core::cursor::FragmentPlace;
 use folio_core::{Cursor, Direction, Position, SessionId, Watermarks};
@@ -13,19 +14,28 @@ use std::path::Path;
 use std::sync::Arc;
 
 fn check(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("golden")
+        .join(name);
     if std::env::var_os("GOLDEN").is_some() {
         std::fs::write(&path, found).unwrap();
     }
     let wanted = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(wanted == found, "{} changed; it now is:\n{found}", path.display());
+    assert!(
+        wanted == found,
+        "{} changed; it now is:\n{found}",
+        path.display()
+    );
 }
 
 #[tokio::test]
 async fn every_kind_of_row() {
     let store = folio_testkit::memory_store();
     let session = SessionId::new("golden").unwrap();
-    store.create_session(NewSession::native(session.clone())).await.unwrap();
+    store
+        .create_session(NewSession::native(session.clone()))
+        .await
+        .unwrap();
     let mut e = Events::new("golden").run("r1", "t1");
     let system = "\"role\":\"system\",\"author\":\"system\"";
     let events = vec![
@@ -49,11 +59,20 @@ async fn every_kind_of_row() {
         e.text("m2#1", "m2", true, "lo"),
         e.raw("z1", &format!("{system},\"status\":\"failed\",\"actions\":{{\"endInvocation\":true,\"stateDelta\":{{\"failureClass\":\"tool_step_cap_reached\"}}}}")),
     ];
-    store.append(&session, AppendBatch::native(events)).await.unwrap();
+    store
+        .append(&session, AppendBatch::native(events))
+        .await
+        .unwrap();
     let service = TranscriptService::new(Arc::clone(&store));
-    let page = service.read_page(&PageRequest::newest(session.clone())).await.unwrap();
+    let page = service
+        .read_page(&PageRequest::newest(session.clone()))
+        .await
+        .unwrap();
     assert_eq!((page.older.as_ref(), page.newer.as_ref()), (None, None));
-    check("page.json", &(page.to_json().replace("},{\"key\"", "},\n{\"key\"") + "\n"));
+    check(
+        "page.json",
+        &(page.to_json().replace("},{\"key\"", "},\n{\"key\"") + "\n"),
+    );
     let mut small = PageRequest::newest(session);
     (small.max_bytes, small.max_items) = (64, 1);
     let page = service.read_page(&small).await.unwrap();
@@ -68,7 +87,10 @@ fn cursor_text() {
         generation: 2,
         through: Watermarks::from([("runtime".into(), 812)]),
         direction: Direction::Older,
-        position: Position { ordinal: 700, slot: 3 },
+        position: Position {
+            ordinal: 700,
+            slot: 3,
+        },
         item: *b"12345678",
         fragment: None,
     };
@@ -79,6 +101,10 @@ fn cursor_text() {
         revision: 701,
         digest: [0xab; 32],
     });
-    let inside = encode_cursor(&Cursor { direction: Direction::Newer, fragment, ..cursor });
+    let inside = encode_cursor(&Cursor {
+        direction: Direction::Newer,
+        fragment,
+        ..cursor
+    });
     check("cursor.txt", &format!("{plain}\n{inside}\n"));
 }

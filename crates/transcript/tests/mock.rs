@@ -1,4 +1,5 @@
 //! A page asks the store for bounded items, once, and for nothing else.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use async_trait::async_trait;
 use folio_core::SessionId;
@@ -118,7 +119,10 @@ impl Admin for Mocked {
 /// A real page of a real store, for the mock to answer with.
 async fn page(id: &SessionId) -> ItemPage {
     let store = folio_testkit::memory_store();
-    store.create_session(NewSession::native(id.clone())).await.unwrap();
+    store
+        .create_session(NewSession::native(id.clone()))
+        .await
+        .unwrap();
     let mut e = folio_testkit::event::Events::new(id.as_str());
     let events = (0..3).map(|n| e.user(&format!("u{n}"), "hello")).collect();
     store.append(id, AppendBatch::native(events)).await.unwrap();
@@ -154,8 +158,11 @@ async fn a_page_never_calls_an_unbounded_read() {
         admin: MockAdmin::new(),
     };
     let service = TranscriptService::new(Arc::new(store));
-    let request =
-        PageRequest { max_items: 2, max_bytes: 1 << 20, ..PageRequest::newest(id) };
+    let request = PageRequest {
+        max_items: 2,
+        max_bytes: 1 << 20,
+        ..PageRequest::newest(id)
+    };
     let page = service.read_page(&request).await.unwrap();
     assert_eq!(page.entries.len(), 2);
     assert!(page.older.is_some());
@@ -172,8 +179,14 @@ async fn a_bad_request_does_not_ask_the_store_at_all() {
     let service = TranscriptService::new(Arc::new(store));
     let id = SessionId::new("s1").unwrap();
     for request in [
-        PageRequest { max_items: 0, ..PageRequest::newest(id.clone()) },
-        PageRequest { max_bytes: 1, ..PageRequest::newest(id.clone()) },
+        PageRequest {
+            max_items: 0,
+            ..PageRequest::newest(id.clone())
+        },
+        PageRequest {
+            max_bytes: 1,
+            ..PageRequest::newest(id.clone())
+        },
         PageRequest::newest(id.clone()).at_cursor("rubbish"),
     ] {
         assert!(service.read_page(&request).await.is_err());
