@@ -145,8 +145,9 @@ fn place(named: Option<String>) -> Result<Place, Failure> {
         });
     }
     let folders = etcetera::base_strategy::choose_native_strategy().map_err(|error| {
-        let message =
-            format!("your data folder is not known ({error}); name a store with --store sqlite:PATH");
+        let message = format!(
+            "your data folder is not known ({error}); name a store with --store sqlite:PATH"
+        );
         Failure::usage("store_unnamed", message)
     })?;
     Ok(Place {

@@ -157,7 +157,10 @@ impl Renderer {
         if let Some(thinking) = row.thinking.as_ref().and_then(Json::as_object) {
             let text = thinking.text("text").unwrap_or_default();
             if text.trim().is_empty() {
-                out.line(&format!("  {}", out.paint(style::DIM, "(thought, not readable)")))?;
+                out.line(&format!(
+                    "  {}",
+                    out.paint(style::DIM, "(thought, not readable)")
+                ))?;
             } else {
                 fold(out, &format!("(thought) {text}"), THOUGHT_LINES, style::DIM)?;
             }
@@ -175,7 +178,12 @@ impl Renderer {
         let aside = row.intent.as_deref().unwrap_or_default();
         self.head(out, style::TOOL, &format!("call {name}"), &at, aside)?;
         let Some(args) = row.args.as_object() else {
-            return fold(out, &text_of(row.args.as_str()), ARGUMENT_LINES, Style::new());
+            return fold(
+                out,
+                &text_of(row.args.as_str()),
+                ARGUMENT_LINES,
+                Style::new(),
+            );
         };
         let mut hidden = 0_u64;
         for (at, (member, raw)) in args.iter().enumerate() {
@@ -205,7 +213,11 @@ impl Renderer {
         if let Some(took) = &row.duration_ms {
             aside.push(format!("{} ms", number(took.whole())));
         }
-        let style = if row.is_error { style::BAD } else { style::TOOL };
+        let style = if row.is_error {
+            style::BAD
+        } else {
+            style::TOOL
+        };
         let at = moment(row.ts.whole());
         self.head(out, style, &label, &at, &aside.join(", "))?;
         fold(out, &result_text(&row.content), RESULT_LINES, Style::new())

@@ -27,7 +27,8 @@ pub async fn session(store: &dyn Store, word: &str) -> Result<SessionInfo, Failu
     }
     if word == "latest" {
         return latest(store, all(store).await?).await?.ok_or_else(|| {
-            let message = "the store holds no session; `folio open` or `folio import PATH` adds some";
+            let message =
+                "the store holds no session; `folio open` or `folio import PATH` adds some";
             Failure::not_found("session_not_found", message)
         });
     }
@@ -104,5 +105,5 @@ pub async fn last_event_at(store: &dyn Store, info: &SessionInfo) -> Result<u64,
     let Some(event) = events.first() else {
         return Ok(0);
     };
-    Ok(folio_core::object::whole(&event.view()?.ts))
+    Ok(folio_core::object::whole(event.view()?.ts))
 }

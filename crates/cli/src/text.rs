@@ -41,7 +41,10 @@ fn is_unsafe(c: char) -> bool {
 pub fn one_line(text: &str, width: usize) -> String {
     // Only what can be shown is looked at.
     let head: String = text.chars().take(width.saturating_mul(4)).collect();
-    let joined = plain(&head).split_whitespace().collect::<Vec<_>>().join(" ");
+    let joined = plain(&head)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     let whole = head.len() == text.len();
     if whole && joined.width() <= width {
         return joined;
@@ -122,7 +125,11 @@ fn time(millis: u64, format: &str) -> String {
     i64::try_from(millis)
         .ok()
         .and_then(|millis| Timestamp::from_millisecond(millis).ok())
-        .map(|at| at.to_zoned_datetime(TimeZone::system()).strftime(format).to_string())
+        .map(|at| {
+            at.to_zoned_datetime(TimeZone::system())
+                .strftime(format)
+                .to_string()
+        })
         .unwrap_or_default()
 }
 
@@ -162,10 +169,7 @@ mod tests {
     fn control_characters_are_shown_and_never_sent() {
         let text = "a\u{1b}[31mred\r\nb\tc\u{9b}\u{202e}\u{7}\r";
         let plain = plain(text);
-        assert_eq!(
-            plain,
-            "a\\u{1b}[31mred\nb    c\\u{9b}\\u{202e}\\u{7}\\u{d}"
-        );
+        assert_eq!(plain, "a\\u{1b}[31mred\nb    c\\u{9b}\\u{202e}\\u{7}\\u{d}");
         assert!(!plain.chars().any(|c| c.is_control() && c != '\n'));
     }
 

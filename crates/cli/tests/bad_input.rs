@@ -67,12 +67,7 @@ fn case(
 }
 
 /// A file that cannot be imported, into a store that holds other sessions.
-fn rejected(
-    name: &'static str,
-    bytes: &[u8],
-    code: &'static str,
-    says: &'static str,
-) -> Case {
+fn rejected(name: &'static str, bytes: &[u8], code: &'static str, says: &'static str) -> Case {
     let place = filled();
     let file = place.write("input.jsonl", bytes);
     case(name, place, &["import", text(&file)], 3, code, says)
@@ -80,11 +75,31 @@ fn rejected(
 
 fn files() -> Vec<Case> {
     let mut cases = vec![
-        rejected("not a session file", b"# Shopping\nmilk\n", "not_a_session_file", "session file"),
-        rejected("another format", b"{\"a\":1}\n", "not_a_session_file", "session file"),
+        rejected(
+            "not a session file",
+            b"# Shopping\nmilk\n",
+            "not_a_session_file",
+            "session file",
+        ),
+        rejected(
+            "another format",
+            b"{\"a\":1}\n",
+            "not_a_session_file",
+            "session file",
+        ),
         rejected("an empty file", b"", "empty_file", "again once"),
-        rejected("a binary file", b"\x7fELF\x02\x01\x00\x00\xff\xfe", "binary_file", "not text"),
-        rejected("invalid UTF-8", b"\xff\xfe{\"type\":\xff}\n\xff\n", "binary_file", "not text"),
+        rejected(
+            "a binary file",
+            b"\x7fELF\x02\x01\x00\x00\xff\xfe",
+            "binary_file",
+            "not text",
+        ),
+        rejected(
+            "invalid UTF-8",
+            b"\xff\xfe{\"type\":\xff}\n\xff\n",
+            "binary_file",
+            "not text",
+        ),
     ];
     let place = filled();
     let folder = place.path("empty");
@@ -218,14 +233,70 @@ fn stores() -> Vec<Case> {
 
 fn requests() -> Vec<Case> {
     let mut cases = vec![
-        case("an unknown session", filled(), &["show", "nope"], 4, "session_not_found", "folio sessions"),
-        case("no session at all", filled(), &["stats", ""], 4, "session_not_found", "folio sessions"),
-        case("an ambiguous session", filled(), &["show", "0a0b"], 2, "session_ambiguous", OTHER),
-        case("an unknown item", filled(), &["show", ID, "--around", "nope"], 4, "item_not_found", "nope"),
-        case("a damaged cursor", filled(), &["show", ID, "--cursor", "AAAA"], 5, "cursor_damaged", "start without"),
-        case("no rows asked for", filled(), &["show", ID, "--max-items", "0"], 5, "max_items_out_of_range", "1"),
-        case("no bytes asked for", filled(), &["show", ID, "--max-bytes", "0"], 5, "max_bytes_out_of_range", "64"),
-        case("an empty range", filled(), &["events", ID, "--from", "5", "--to", "4"], 5, "range_invalid", "--from"),
+        case(
+            "an unknown session",
+            filled(),
+            &["show", "nope"],
+            4,
+            "session_not_found",
+            "folio sessions",
+        ),
+        case(
+            "no session at all",
+            filled(),
+            &["stats", ""],
+            4,
+            "session_not_found",
+            "folio sessions",
+        ),
+        case(
+            "an ambiguous session",
+            filled(),
+            &["show", "0a0b"],
+            2,
+            "session_ambiguous",
+            OTHER,
+        ),
+        case(
+            "an unknown item",
+            filled(),
+            &["show", ID, "--around", "nope"],
+            4,
+            "item_not_found",
+            "nope",
+        ),
+        case(
+            "a damaged cursor",
+            filled(),
+            &["show", ID, "--cursor", "AAAA"],
+            5,
+            "cursor_damaged",
+            "start without",
+        ),
+        case(
+            "no rows asked for",
+            filled(),
+            &["show", ID, "--max-items", "0"],
+            5,
+            "max_items_out_of_range",
+            "1",
+        ),
+        case(
+            "no bytes asked for",
+            filled(),
+            &["show", ID, "--max-bytes", "0"],
+            5,
+            "max_bytes_out_of_range",
+            "64",
+        ),
+        case(
+            "an empty range",
+            filled(),
+            &["events", ID, "--from", "5", "--to", "4"],
+            5,
+            "range_invalid",
+            "--from",
+        ),
         case("a wrong word", filled(), &["shwo", ID], 2, "usage", "show"),
     ];
     let place = filled();
@@ -270,22 +341,38 @@ fn bad_input_says_what_to_do_and_leaves_nothing_half_written() {
 
 fn check(case: &Case) {
     let Case { name, place, .. } = case;
-    let readable = |place: &Place| !name.contains("schema") && !name.contains("foreign SQLite")
-        && place.store().is_file();
+    let readable = |place: &Place| {
+        !name.contains("schema") && !name.contains("foreign SQLite") && place.store().is_file()
+    };
     let before = readable(place).then(|| contents(place));
     let bytes = fs::read(place.store()).ok();
     let args: Vec<&str> = case.args.iter().map(String::as_str).collect();
 
     let plain = place.run(&args);
-    assert_eq!(plain.code, Some(case.exit), "{name}: {}{}", plain.stdout, plain.stderr);
+    assert_eq!(
+        plain.code,
+        Some(case.exit),
+        "{name}: {}{}",
+        plain.stdout,
+        plain.stderr
+    );
     let told = format!("{}{}", plain.stdout, plain.stderr);
     assert!(told.contains(case.says), "{name}: {told}");
-    assert!(!plain.stderr.is_empty(), "{name} says nothing on standard error");
+    assert!(
+        !plain.stderr.is_empty(),
+        "{name} says nothing on standard error"
+    );
 
     let mut all = vec!["--json"];
     all.extend(&args);
     let json = place.run(&all);
-    assert_eq!(json.code, Some(case.exit), "{name}: {}{}", json.stdout, json.stderr);
+    assert_eq!(
+        json.code,
+        Some(case.exit),
+        "{name}: {}{}",
+        json.stdout,
+        json.stderr
+    );
     if case.exit == 3 {
         let lines = json_lines(&json.stdout);
         let line = lines[0].get("import").unwrap_or(&lines[0]);
@@ -317,7 +404,10 @@ fn a_good_session_with_bad_lines_is_imported_and_says_which() {
     let outcome = &place.json(&["import", text(&file)])[0];
     assert_eq!(outcome["outcome"], "imported");
     let found = &outcome["diagnostics"][0];
-    assert_eq!((found["code"].as_str(), found["line"].as_u64()), (Some("broken_line"), Some(5)));
+    assert_eq!(
+        (found["code"].as_str(), found["line"].as_u64()),
+        (Some("broken_line"), Some(5))
+    );
 }
 
 /// A line of 2 GB costs its reading, never its size in memory.
@@ -328,7 +418,8 @@ fn a_line_of_two_gigabytes_is_read_with_bounded_memory() {
 
     let alone = place.path("alone.jsonl");
     let mut file = fs::File::create(&alone).expect("a file");
-    file.write_all(b"{\"type\":\"user\",\"message\":\"").expect("a beginning");
+    file.write_all(b"{\"type\":\"user\",\"message\":\"")
+        .expect("a beginning");
     file.set_len(TWO_GB).expect("a sparse file");
     let (ran, peak) = measured(&place, &["--json", "import", text(&alone)]);
     assert_eq!(ran.code, Some(3), "{}{}", ran.stdout, ran.stderr);
@@ -340,8 +431,10 @@ fn a_line_of_two_gigabytes_is_read_with_bounded_memory() {
     let (head, tail) = good.split_at(good.find("Question 1").expect("a second turn"));
     let cut = head.rfind('\n').expect("a line") + 1;
     let mut file = fs::File::create(&inside).expect("a file");
-    file.write_all(&good.as_bytes()[..cut]).expect("a beginning");
-    file.write_all(b"{\"type\":\"user\",\"message\":\"").expect("a line");
+    file.write_all(&good.as_bytes()[..cut])
+        .expect("a beginning");
+    file.write_all(b"{\"type\":\"user\",\"message\":\"")
+        .expect("a line");
     file.seek(SeekFrom::Start(TWO_GB)).expect("a sparse file");
     file.write_all(b"\n").expect("a line end");
     file.write_all(&good.as_bytes()[cut..]).expect("an end");
@@ -424,10 +517,21 @@ fn a_read_only_store_is_read_and_never_written() {
     assert_eq!(import.code, Some(6), "{}{}", import.stdout, import.stderr);
     let error = &json_lines(&import.stderr)[0]["error"];
     assert_eq!(error["code"], "store_read_only");
-    assert!(error["message"].as_str().expect("a message").contains("make it writable"));
+    assert!(
+        error["message"]
+            .as_str()
+            .expect("a message")
+            .contains("make it writable")
+    );
     assert_eq!(show.code, Some(0), "{}", show.stderr);
     assert!(show.stdout.contains("Because 9."), "{}", show.stdout);
-    assert_eq!(rebuild.code, Some(6), "{}{}", rebuild.stdout, rebuild.stderr);
+    assert_eq!(
+        rebuild.code,
+        Some(6),
+        "{}{}",
+        rebuild.stdout,
+        rebuild.stderr
+    );
     assert_eq!(before, fs::read(place.store()).expect("the store"));
 }
 
@@ -439,7 +543,10 @@ fn patch(path: &Path, at: u64, bytes: &[u8]) {
         fs::metadata(&wal).map_or(0, |wal| wal.len()) == 0,
         "the store was closed with its log folded in"
     );
-    let mut file = fs::OpenOptions::new().write(true).open(path).expect("the store");
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .expect("the store");
     file.seek(SeekFrom::Start(at)).expect("a place");
     file.write_all(bytes).expect("a patch");
 }

@@ -64,7 +64,10 @@ fn import_reports_each_session_once_and_repeats_nothing() {
         assert_eq!(line["events_added"], 0);
     }
     let listed = place.json(&["sessions"]);
-    let ids: Vec<_> = listed.iter().map(|line| line["session_id"].as_str()).collect();
+    let ids: Vec<_> = listed
+        .iter()
+        .map(|line| line["session_id"].as_str())
+        .collect();
     assert_eq!(ids, ALL.map(Some));
     assert_eq!(
         keys(&listed[0]),
@@ -134,13 +137,26 @@ fn stats_keep_the_contract_and_survive_a_rebuild() {
         );
         assert_eq!(
             keys(&stats["turns"]),
-            ["total", "unprompted", "completed", "failed", "aborted", "open"]
+            [
+                "total",
+                "unprompted",
+                "completed",
+                "failed",
+                "aborted",
+                "open"
+            ]
         );
         let usage = ["input", "output", "cache_read", "cache_write", "reasoning"];
         assert_eq!(keys(&stats["usage"]), usage);
         assert_eq!(
             keys(&stats["inherited"]),
-            ["events", "user_messages", "assistant_messages", "tool_calls", "usage"]
+            [
+                "events",
+                "user_messages",
+                "assistant_messages",
+                "tool_calls",
+                "usage"
+            ]
         );
         assert_eq!(keys(&stats["inherited"]["usage"]), usage);
         assert_eq!(stats["events"], stats["high_water"]);
@@ -159,7 +175,10 @@ fn stats_keep_the_contract_and_survive_a_rebuild() {
         assert_eq!(stats["chain"].as_str().map(str::len), Some(64));
 
         let rebuilt = &place.json(&["rebuild", id])[0];
-        assert_eq!(keys(rebuilt), ["session_id", "version", "index_head", "head", "items"]);
+        assert_eq!(
+            keys(rebuilt),
+            ["session_id", "version", "index_head", "head", "items"]
+        );
         assert_eq!(rebuilt["index_head"], stats["events"]);
         assert_eq!(before, place.json(&["stats", id]));
     }
@@ -172,7 +191,10 @@ fn pages(place: &Place, id: &str, direction: &str, limits: &[&str]) -> Vec<Value
     args.extend(limits);
     let mut page = place.json(&args).remove(0);
     loop {
-        assert_eq!(keys(&page), ["session_id", "through", "entries", "older", "newer"]);
+        assert_eq!(
+            keys(&page),
+            ["session_id", "through", "entries", "older", "newer"]
+        );
         let next = page[&direction[2..]].as_str().map(str::to_owned);
         out.push(page);
         let Some(cursor) = next else { return out };
@@ -200,14 +222,22 @@ fn pages_of_both_directions_hold_everything_in_order() {
         older.reverse();
         assert_eq!(entries(&older), all);
         for page in &older {
-            assert!(page["entries"].as_array().is_some_and(|rows| rows.len() <= 7));
+            assert!(
+                page["entries"]
+                    .as_array()
+                    .is_some_and(|rows| rows.len() <= 7)
+            );
             assert!(page["through"]["runtime"].is_u64());
         }
         let row = &all[all.len() / 2];
         assert_eq!(keys(row), ["key", "revision", "row"]);
         let key = row["key"].as_str().expect("a key");
         let around = &place.json(&["show", id, "--around", key, "--max-items", "3"])[0];
-        assert!(around["entries"].as_array().is_some_and(|rows| rows.contains(row)));
+        assert!(
+            around["entries"]
+                .as_array()
+                .is_some_and(|rows| rows.contains(row))
+        );
         let at = &place.json(&["show", id, "--at", "1", "--newer", "--max-items", "1"])[0];
         assert_eq!(at["entries"][0], all[0]);
         assert_eq!(at["older"], Value::Null);
@@ -252,7 +282,10 @@ fn fragments_join_to_the_row() {
     let small = place.ok(&["show", FERRY, "--all", "--max-bytes", "100"]);
     assert_eq!(small, place.ok(&["show", FERRY, "--all"]));
     let last = place.ok(&["show", FERRY, "--max-bytes", "64"]);
-    assert!(last.contains("turn completed") || last.contains("turn"), "{last}");
+    assert!(
+        last.contains("turn completed") || last.contains("turn"),
+        "{last}"
+    );
     assert!(!last.contains("part  "), "{last}");
 }
 
@@ -263,7 +296,9 @@ fn export_holds_what_stats_count() {
         let exported = place.json(&["export", id]);
         let mut counted: BTreeMap<String, u64> = BTreeMap::new();
         for row in &exported {
-            *counted.entry(row["type"].as_str().expect("a type").to_owned()).or_default() += 1;
+            *counted
+                .entry(row["type"].as_str().expect("a type").to_owned())
+                .or_default() += 1;
         }
         let stats = &place.json(&["stats", id])[0];
         let rows: BTreeMap<String, u64> =
@@ -273,7 +308,10 @@ fn export_holds_what_stats_count() {
         let shown = place.json(&["show", id, "--all"]);
         let notes = place.json(&["notes", id]);
         let visible = |note: &&Value| note["fact"]["visible"] == true;
-        assert_eq!(exported.len(), shown.len() + notes.iter().filter(visible).count());
+        assert_eq!(
+            exported.len(),
+            shown.len() + notes.iter().filter(visible).count()
+        );
         let runtime: Vec<&Value> = shown.iter().map(|entry| &entry["row"]).collect();
         let note_ids: Vec<&Value> = notes.iter().map(|note| &note["fact"]["id"]).collect();
         let others: Vec<&Value> = exported
@@ -281,7 +319,10 @@ fn export_holds_what_stats_count() {
             .filter(|row| !(row["type"] == "system_note" && note_ids.contains(&&row["id"])))
             .collect();
         assert_eq!(others, runtime);
-        assert_eq!(place.ok(&["export", id]), place.ok(&["--json", "export", id]));
+        assert_eq!(
+            place.ok(&["export", id]),
+            place.ok(&["--json", "export", id])
+        );
     }
 }
 
@@ -294,9 +335,18 @@ fn events_are_whole_and_can_be_cut() {
         assert_eq!(event["ordinal"], at as u64 + 1);
         assert_eq!(event["event"]["sessionId"], FERRY);
     }
-    assert_eq!(all.last().map(|event| &event["chain"]), Some(&place.json(&["stats", FERRY])[0]["chain"]));
-    assert_eq!(place.json(&["events", FERRY, "--from", "3", "--to", "5"]), all[2..5]);
-    assert_eq!(place.json(&["events", FERRY, "--from", "9999"]), Vec::<Value>::new());
+    assert_eq!(
+        all.last().map(|event| &event["chain"]),
+        Some(&place.json(&["stats", FERRY])[0]["chain"])
+    );
+    assert_eq!(
+        place.json(&["events", FERRY, "--from", "3", "--to", "5"]),
+        all[2..5]
+    );
+    assert_eq!(
+        place.json(&["events", FERRY, "--from", "9999"]),
+        Vec::<Value>::new()
+    );
     assert_eq!(place.ok(&["events", FERRY]).lines().count(), all.len());
 }
 
@@ -306,7 +356,10 @@ fn verify_finds_nothing_wrong() {
     let reports = place.json(&["verify"]);
     assert_eq!(reports.len(), 4);
     for report in &reports {
-        assert_eq!(keys(report), ["session_id", "ok", "events", "items", "facts", "findings"]);
+        assert_eq!(
+            keys(report),
+            ["session_id", "ok", "events", "items", "facts", "findings"]
+        );
         assert_eq!(report["ok"], true);
     }
     assert_eq!(place.ok(&["verify", FERRY]).lines().count(), 1);
@@ -322,7 +375,10 @@ fn sessions_are_named_by_id_beginning_or_latest() {
             .map(|line| line["session_id"].clone())
     };
     let latest = newest(&place.json(&["sessions"]));
-    assert_eq!(latest.as_ref(), Some(&place.json(&["show", "latest"])[0]["session_id"]));
+    assert_eq!(
+        latest.as_ref(),
+        Some(&place.json(&["show", "latest"])[0]["session_id"])
+    );
     assert_eq!(place.json(&["show", "5e6b"])[0]["session_id"], ALL[2]);
     // An id that is the beginning of another one is meant as it stands.
     assert_eq!(place.json(&["show", FERRY])[0]["session_id"], FERRY);
@@ -336,7 +392,10 @@ fn open_imports_lists_and_shows() {
     let folder = folder.to_str().expect("a path");
     let lines = place.json(&["open", folder]);
     let named = |name: &str| lines.iter().filter(|line| line.get(name).is_some()).count();
-    assert_eq!((named("import"), named("session"), named("page")), (4, 4, 1));
+    assert_eq!(
+        (named("import"), named("session"), named("page")),
+        (4, 4, 1)
+    );
     let page = &lines.last().expect("a page")["page"];
     assert_eq!(page, &place.json(&["show", "latest"])[0]);
     let text = place.ok(&["open", folder]);
@@ -381,8 +440,14 @@ fn the_footer_leads_to_the_older_page() {
     let store = format!("sqlite:{}", place.store().display());
     let mut command = place.command();
     command.env_remove("FOLIO_STORE");
-    let ran = support::Ran::of(command.args(["--store", &store, "show", FERRY, "--max-items", "3"]));
-    assert!(ran.stdout.contains(&format!("older: folio --store {store} show")), "{}", ran.stdout);
+    let ran =
+        support::Ran::of(command.args(["--store", &store, "show", FERRY, "--max-items", "3"]));
+    assert!(
+        ran.stdout
+            .contains(&format!("older: folio --store {store} show")),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]
@@ -391,7 +456,11 @@ fn a_closed_pipe_ends_the_command_quietly() {
     let id = "0a0b0c0d-0000-4000-8000-000000000001";
     let file = place.write("long.jsonl", generated(id, 400, 2_000));
     place.ok(&["import", file.to_str().expect("a path")]);
-    for args in [&["show", id, "--all"][..], &["export", id], &["--json", "events", id]] {
+    for args in [
+        &["show", id, "--all"][..],
+        &["export", id],
+        &["--json", "events", id],
+    ] {
         let mut child = place
             .command()
             .args(args)
@@ -419,7 +488,10 @@ fn a_damaged_row_is_told_and_can_be_passed_over() {
     let needle = b"Because 4.";
     let mut at = 0;
     let mut flips = 0;
-    while let Some(found) = bytes[at..].windows(needle.len()).position(|part| part == needle) {
+    while let Some(found) = bytes[at..]
+        .windows(needle.len())
+        .position(|part| part == needle)
+    {
         at += found + needle.len();
         bytes[at - 2] = b'5';
         flips += 1;
@@ -428,7 +500,10 @@ fn a_damaged_row_is_told_and_can_be_passed_over() {
     std::fs::write(place.store(), bytes).expect("the store");
     let failed = place.run(&["--json", "show", id]);
     assert_eq!(failed.code, Some(6), "{}", failed.stdout);
-    assert_eq!(json_lines(&failed.stderr)[0]["error"]["code"], "projection_gap");
+    assert_eq!(
+        json_lines(&failed.stderr)[0]["error"]["code"],
+        "projection_gap"
+    );
     let page = &place.json(&["show", id, "--on-gap", "mark"])[0];
     let gaps: Vec<&Value> = page["entries"]
         .as_array()

@@ -42,6 +42,11 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
+    /// Everything that was not read yet.
+    pub fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+
     /// One byte.
     pub fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;

@@ -14,8 +14,9 @@ pub use digest::{
     Digest, EMPTY_CHAIN, chain_next, event_digest, fact_digest, facts_chain_next, lp, nonce, sha256,
 };
 pub use row::{
-    FORM_SCANNED, FORM_SLICED, SEG_FORM_WHOLE, decode_event, decode_need, decode_run_facts,
-    decode_tail, encode_event, encode_need, encode_run_facts, encode_tail, hash64, sum,
+    FORM_SCANNED, FORM_SLICED, SEG_FORM_WHOLE, decode_event, decode_item, decode_need,
+    decode_run_facts, decode_tail, encode_event, encode_item, encode_need, encode_run_facts,
+    encode_tail, hash64, sum,
 };
 
 /// The version of the stored forms. A store keeps it and refuses a newer one.

@@ -3,10 +3,10 @@
 use crate::CodecError;
 use crate::bytes::{Reader, Writer};
 use folio_core::assign::{OpenRequest, OpenRun, Tail, WaitingMark};
-use folio_core::item::{Lane, Need, Part};
+use folio_core::item::{Item, Lane, Need, Part, Position};
 use folio_core::reduce::RunFacts;
-use folio_core::{Author, CanonicalEvent, EventView, Field, Fields, Role, Status, TurnId};
-use std::borrow::Cow;
+use folio_core::view::PACKED_PLACE;
+use folio_core::{Author, CanonicalEvent, EventView, Fields, ItemKind, Role, Status, TurnId};
 
 /// A packed envelope, canonical text, and a table of where fields stand.
 pub const FORM_SLICED: u8 = 1;
@@ -27,8 +27,8 @@ pub fn encode_event(event: &CanonicalEvent) -> (u8, Vec<u8>) {
 
 fn same(view: &EventView<'_>, event: &CanonicalEvent) -> bool {
     let theirs = event.view();
-    *view.fields == event.fields
-        && (view.id, &view.ts, view.text) == (theirs.id, &theirs.ts, theirs.text)
+    view.fields == theirs.fields
+        && (view.id, view.ts, view.text) == (theirs.id, theirs.ts, theirs.text)
         && (view.partial, view.role, view.author) == (theirs.partial, theirs.role, theirs.author)
         && (view.branch, view.origin, view.model_visibility)
             == (theirs.branch, theirs.origin, theirs.model_visibility)
@@ -40,7 +40,6 @@ const BRANCH: u8 = 2;
 const ORIGIN: u8 = 4;
 const VISIBILITY: u8 = 8;
 const STATUS: u8 = 16;
-const WHOLE_TS: u8 = 32;
 
 fn number_of<T: PartialEq>(all: &[T], value: &T) -> u8 {
     all.iter()
@@ -51,29 +50,20 @@ fn number_of<T: PartialEq>(all: &[T], value: &T) -> u8 {
 
 fn encode_as(form: u8, event: &CanonicalEvent) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(event.text.len() + 64));
-    let whole = event
-        .ts
-        .parse::<u64>()
-        .ok()
-        .filter(|ts| ts.to_string() == *event.ts);
     let flag = |set: bool, flag: u8| if set { flag } else { 0 };
     out.byte(
         flag(event.partial, PARTIAL)
             | flag(event.branch.is_some(), BRANCH)
             | flag(event.origin.is_some(), ORIGIN)
             | flag(event.model_visibility.is_some(), VISIBILITY)
-            | flag(event.status.is_some(), STATUS)
-            | flag(whole.is_some(), WHOLE_TS),
+            | flag(event.status.is_some(), STATUS),
     );
     out.byte(number_of(Role::ALL, &event.role) << 4 | number_of(Author::ALL, &event.author));
     if let Some(status) = &event.status {
         out.byte(number_of(Status::ALL, status));
     }
     out.bytes(event.id.as_str().as_bytes());
-    match whole {
-        Some(ts) => out.varint(ts),
-        None => out.bytes(event.ts.as_bytes()),
-    }
+    out.bytes(event.ts.as_bytes());
     for text in [&event.branch, &event.origin, &event.model_visibility]
         .into_iter()
         .flatten()
@@ -81,13 +71,7 @@ fn encode_as(form: u8, event: &CanonicalEvent) -> Vec<u8> {
         out.bytes(text.as_bytes());
     }
     if form == FORM_SLICED {
-        let places = event.fields.places();
-        out.varint(places.len() as u64);
-        for (field, offset, length) in places {
-            out.byte(*field as u8);
-            out.varint(u64::from(*offset));
-            out.varint(u64::from(*length));
-        }
+        out.bytes(&event.fields.pack().unwrap_or_default());
     }
     out.varint(event.refs_len as u64);
     out.bytes(event.text.as_bytes());
@@ -115,11 +99,7 @@ fn read_event<'a>(form: u8, reader: &mut Reader<'a>) -> Option<EventView<'a>> {
         None
     };
     let id = reader.text()?;
-    let ts = if has(WHOLE_TS) {
-        Cow::Owned(reader.varint()?.to_string())
-    } else {
-        Cow::Borrowed(reader.text()?)
-    };
+    let ts = reader.text()?;
     let branch = if has(BRANCH) {
         Some(reader.text()?)
     } else {
@@ -135,26 +115,20 @@ fn read_event<'a>(form: u8, reader: &mut Reader<'a>) -> Option<EventView<'a>> {
     } else {
         None
     };
-    let mut places = Vec::new();
-    if form == FORM_SLICED {
-        let count = usize::try_from(reader.varint()?)
-            .ok()
-            .filter(|n| *n <= Field::ALL.len())?;
-        places.reserve(count);
-        for _ in 0..count {
-            let field = Field::from_number(reader.byte()?)?;
-            places.push((field, reader.varint32()?, reader.varint32()?));
-        }
-    }
+    let packed = if form == FORM_SLICED {
+        Some(reader.bytes()?).filter(|bytes| bytes.len() % PACKED_PLACE == 0)
+    } else {
+        None
+    };
     let refs_len = usize::try_from(reader.varint()?).ok()?;
     let text = reader.text()?;
     if !reader.is_empty() || !text.is_char_boundary(refs_len) {
         return None;
     }
-    let fields = if form == FORM_SLICED {
-        Fields::from_places(places)?
-    } else {
-        Fields::scan(text, refs_len)
+    let fields = match packed {
+        Some(packed) => Fields::Packed(packed),
+        None if form == FORM_SCANNED => Fields::scan(text, refs_len),
+        None => return None,
     };
     Some(EventView {
         id,
@@ -168,7 +142,7 @@ fn read_event<'a>(form: u8, reader: &mut Reader<'a>) -> Option<EventView<'a>> {
         status,
         text,
         refs_len,
-        fields: Cow::Owned(fields),
+        fields,
     })
 }
 
@@ -209,6 +183,74 @@ pub fn decode_need(bytes: &[u8]) -> Result<Vec<Need>, CodecError> {
         need.push(entry.ok_or(CodecError { what: "item" })?);
     }
     Ok(need)
+}
+
+const OUTPUT_RETAINED: u8 = 1;
+const HAS_STEP: u8 = 2;
+const HAS_OPERATION: u8 = 4;
+
+/// Packs an item but for its position, which is its key.
+pub fn encode_item(item: &Item) -> Vec<u8> {
+    let mut out = Writer(Vec::with_capacity(item.key.len() + 48));
+    let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+    out.varint(item.number);
+    out.byte(number_of(ItemKind::ALL, &item.kind));
+    out.byte(
+        flag(item.output_retained, OUTPUT_RETAINED)
+            | flag(item.step != 0, HAS_STEP)
+            | flag(item.operation != 0, HAS_OPERATION),
+    );
+    out.varint(u64::from(item.run_no));
+    out.varint(item.revision);
+    out.varint(item.weight);
+    for number in [item.step, item.operation] {
+        if number != 0 {
+            out.0.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+    out.bytes(item.key.as_bytes());
+    out.bytes(item.ts.as_bytes());
+    out.0.extend_from_slice(&encode_need(&item.need));
+    out.0
+}
+
+/// Unpacks what [`encode_item`] packed.
+///
+/// # Errors
+/// [`CodecError`] where the bytes do not decode.
+pub fn decode_item(position: Position, bytes: &[u8]) -> Result<Item, CodecError> {
+    read_item(position, &mut Reader::new(bytes)).ok_or(CodecError { what: "item" })
+}
+
+fn read_item(position: Position, reader: &mut Reader<'_>) -> Option<Item> {
+    let number = reader.varint()?;
+    let kind = *ItemKind::ALL.get(usize::from(reader.byte()?))?;
+    let flags = reader.byte()?;
+    let (run_no, revision, weight) = (reader.varint32()?, reader.varint()?, reader.varint()?);
+    let mut optional = |flag: u8| {
+        if flags & flag == 0 {
+            return Some(0);
+        }
+        Some(u64::from_le_bytes(reader.take(8)?.try_into().ok()?))
+    };
+    let (step, operation) = (optional(HAS_STEP)?, optional(HAS_OPERATION)?);
+    let (key, ts) = (reader.text()?.into(), reader.text()?.into());
+    let need = decode_need(reader.rest()).ok()?;
+    let output_retained = flags & OUTPUT_RETAINED != 0;
+    Some(Item {
+        position,
+        number,
+        kind,
+        key,
+        run_no,
+        ts,
+        revision,
+        output_retained,
+        step,
+        operation,
+        weight,
+        need,
+    })
 }
 
 /// Packs what rows take from a run.

@@ -56,7 +56,7 @@ pub struct CanonicalEvent {
     /// The length of the refs.
     pub refs_len: usize,
     /// Where the fields stand in `text`.
-    pub fields: Fields,
+    pub fields: Fields<'static>,
 }
 
 impl CanonicalEvent {
@@ -95,7 +95,7 @@ impl CanonicalEvent {
     pub fn view(&self) -> EventView<'_> {
         EventView {
             id: self.id.as_str(),
-            ts: Cow::Borrowed(&self.ts),
+            ts: &self.ts,
             partial: self.partial,
             role: self.role,
             author: self.author,
@@ -105,7 +105,7 @@ impl CanonicalEvent {
             status: self.status,
             text: &self.text,
             refs_len: self.refs_len,
-            fields: Cow::Borrowed(&self.fields),
+            fields: self.fields.borrowed(),
         }
     }
 
@@ -140,7 +140,7 @@ pub fn event_json(view: &EventView<'_>, spine: &Spine, session: &SessionId) -> S
     envelope_members(view, spine, &mut members);
     members.push(("id", string(view.id)));
     members.push(("sessionId", string(session.as_str())));
-    members.push(("ts", view.ts.clone()));
+    members.push(("ts", Cow::Borrowed(view.ts)));
     let body = Object::of(view.body()).unwrap_or_default();
     for (name, raw) in body.iter() {
         members.push((name, Cow::Borrowed(raw)));

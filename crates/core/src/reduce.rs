@@ -532,7 +532,7 @@ fn turn_state(material: &Material<'_>, row: &mut Row) {
         row.out.push_str(&material.run.lineage);
     }
     if status == "aborted" {
-        row.raw("abortedAt", &view.ts);
+        row.raw("abortedAt", view.ts);
         row.field(
             "abortSource",
             view.first_string(&[Field::AbortSource, Field::DeltaSource]),

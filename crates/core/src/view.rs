@@ -262,24 +262,117 @@ pub const USAGE: &[(Field, &str)] = &[
     (Field::UsageContextBudget, "contextBudget"),
 ];
 
+/// Where a field stands in an event's text: field, byte offset, byte length.
+pub type Place = (Field, u32, u32);
+
+/// Bytes of a packed place: field, offset and length, the latter two in three
+/// little-endian bytes each.
+pub const PACKED_PLACE: usize = 7;
+
 /// Where the fields stand in an event's text: sorted by field.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Fields(Vec<(Field, u32, u32)>);
+///
+/// A reader gets them as they are stored and looks one up by halving, so that
+/// opening an event allocates nothing.
+#[derive(Debug, Clone)]
+pub enum Fields<'a> {
+    /// As scanned.
+    Scanned(Cow<'a, [Place]>),
+    /// As stored, see [`PACKED_PLACE`].
+    Packed(&'a [u8]),
+}
 
-impl Fields {
-    /// Takes the places apart from their text; `None` if they are out of
-    /// order.
-    pub fn from_places(places: Vec<(Field, u32, u32)>) -> Option<Self> {
-        places
-            .is_sorted_by(|a, b| a.0 < b.0)
-            .then_some(Self(places))
+impl PartialEq for Fields<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.places().eq(other.places())
+    }
+}
+
+impl Eq for Fields<'_> {}
+
+impl Fields<'_> {
+    /// All places, by field.
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        (0..self.len()).filter_map(|at| self.place(at))
     }
 
-    /// All places: field, byte offset, byte length.
-    pub fn places(&self) -> &[(Field, u32, u32)] {
-        &self.0
+    /// The number of places.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Scanned(places) => places.len(),
+            Self::Packed(bytes) => bytes.len() / PACKED_PLACE,
+        }
     }
 
+    /// Whether there is no place.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn place(&self, at: usize) -> Option<Place> {
+        match self {
+            Self::Scanned(places) => places.get(at).copied(),
+            Self::Packed(bytes) => {
+                let at = at * PACKED_PLACE;
+                let [field, a, b, c, d, e, f] = *bytes.get(at..at + PACKED_PLACE)? else {
+                    return None;
+                };
+                let wide = |a, b, c| u32::from_le_bytes([a, b, c, 0]);
+                Some((Field::from_number(field)?, wide(a, b, c), wide(d, e, f)))
+            }
+        }
+    }
+
+    /// The number under which the place at an index is filed.
+    fn number(&self, at: usize) -> Option<u8> {
+        match self {
+            Self::Scanned(places) => places.get(at).map(|(field, ..)| *field as u8),
+            Self::Packed(bytes) => bytes.get(at * PACKED_PLACE).copied(),
+        }
+    }
+
+    /// Where a field stands.
+    pub fn find(&self, field: Field) -> Option<(usize, usize)> {
+        let wanted = field as u8;
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            match self.number(middle)?.cmp(&wanted) {
+                core::cmp::Ordering::Less => low = middle + 1,
+                core::cmp::Ordering::Greater => high = middle,
+                core::cmp::Ordering::Equal => {
+                    let (_, offset, length) = self.place(middle)?;
+                    return Some((offset as usize, length as usize));
+                }
+            }
+        }
+        None
+    }
+
+    /// The places packed, where all of them fit.
+    pub fn pack(&self) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(self.len() * PACKED_PLACE);
+        for (field, offset, length) in self.places() {
+            out.push(field as u8);
+            for value in [offset, length] {
+                let [a, b, c, 0] = value.to_le_bytes() else {
+                    return None;
+                };
+                out.extend([a, b, c]);
+            }
+        }
+        Some(out)
+    }
+
+    /// The same places, borrowed.
+    pub fn borrowed(&self) -> Fields<'_> {
+        match self {
+            Self::Scanned(places) => Fields::Scanned(Cow::Borrowed(places)),
+            Self::Packed(bytes) => Fields::Packed(bytes),
+        }
+    }
+}
+
+impl Fields<'static> {
     /// Finds the fields in canonical refs and body, which stand in `text` one
     /// behind the other.
     pub fn scan(text: &str, refs_len: usize) -> Self {
@@ -314,7 +407,7 @@ impl Fields {
             }
         }
         scan.places.sort_unstable();
-        Self(scan.places)
+        Self::Scanned(Cow::Owned(scan.places))
     }
 }
 
@@ -409,7 +502,7 @@ const DECISION: &[(&str, Field)] = &[
 
 struct Scan {
     base: usize,
-    places: Vec<(Field, u32, u32)>,
+    places: Vec<Place>,
 }
 
 impl Scan {
@@ -445,7 +538,7 @@ pub struct EventView<'a> {
     /// The identity of the event.
     pub id: &'a str,
     /// Milliseconds since 1970, as written.
-    pub ts: Cow<'a, str>,
+    pub ts: &'a str,
     /// Whether a final event supersedes it.
     pub partial: bool,
     /// The lane of the model's history.
@@ -466,19 +559,14 @@ pub struct EventView<'a> {
     /// The length of the refs.
     pub refs_len: usize,
     /// Where the fields stand in `text`.
-    pub fields: Cow<'a, Fields>,
+    pub fields: Fields<'a>,
 }
 
 impl<'a> EventView<'a> {
     /// A field as raw JSON.
     pub fn raw(&self, field: Field) -> Option<&'a str> {
-        let places = self.fields.places();
-        let at = places
-            .binary_search_by_key(&field, |(name, ..)| *name)
-            .ok()?;
-        let (_, offset, length) = *places.get(at)?;
-        self.text
-            .get(offset as usize..offset as usize + length as usize)
+        let (offset, length) = self.fields.find(field)?;
+        self.text.get(offset..offset + length)
     }
 
     /// A field that is a string, unescaped.

@@ -362,7 +362,7 @@ impl Log {
         let placed = Placed {
             ordinal,
             run_no,
-            ts: &view.ts,
+            ts: view.ts,
             weight: view.text.len() as u64,
         };
         let mut tail = std::mem::take(&mut self.tail);

@@ -77,7 +77,7 @@ impl Preview {
         let placed = Placed {
             ordinal,
             run_no: run.no,
-            ts: &view.ts,
+            ts: view.ts,
             weight: view.text.len() as u64,
         };
         self.known.ordinals.insert(view.id.into(), ordinal);

@@ -3,15 +3,14 @@
 use crate::columns::Columns;
 use crate::error::Error;
 use crate::{keys, sql};
-use folio_codec::{decode_need, decode_run_facts, decode_tail, hash64, sum};
+use folio_codec::{decode_item, decode_run_facts, decode_tail, hash64, sum};
 use folio_core::item::{Lane, LanePart, Position};
-use folio_core::{
-    Authority, Direction, InvocationId, Item, ItemKind, RunId, SessionId, Spine, TurnId,
-};
+use folio_core::{Authority, Direction, InvocationId, Item, RunId, SessionId, Spine, TurnId};
 use folio_store::StoreError;
 use folio_store::engine::{Counters, Snapshot};
 use folio_store::rows::{
-    ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, SegRow, SessionRow, item_checksum,
+    ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, SegRow, SessionRow,
+    event_checksum, item_checksum,
 };
 use rusqlite::{Connection, ErrorCode, Params};
 
@@ -73,7 +72,7 @@ impl<'c> Txn<'c> {
         let mut bytes = 0_usize;
         while let Some(row) = rows.next()? {
             let columns = Columns(row);
-            bytes = bytes.saturating_add(columns.bytes(6).map_or(0, <[u8]>::len));
+            bytes = bytes.saturating_add(columns.bytes(2).map_or(0, <[u8]>::len));
             if bytes > max_bytes && !found.is_empty() {
                 break;
             }
@@ -444,16 +443,9 @@ fn event(key: i64, columns: Columns<'_>) -> FoundEvent {
     let ordinal = keys::ordinal_of(key);
     let log_no = key.cast_unsigned() >> keys::ORDINAL_BITS;
     let row = (|| {
-        let row = EventRow {
-            ordinal,
-            run_no: columns.small(1)?,
-            run_seq: columns.u64(2)?,
-            committed_at: columns.u64(3)?,
-            form: columns.small(4)?,
-            chain: columns.digest(5)?,
-            body: columns.bytes(6)?.to_vec(),
-        };
-        columns.has_sum(7, row.checksum(log_no)).then_some(row)
+        let packed = columns.bytes(2)?;
+        let whole = columns.has_sum(1, event_checksum(log_no, ordinal, packed));
+        whole.then(|| EventRow::unpack(ordinal, packed)).flatten()
     })();
     row.map_or(FoundEvent::Damaged { ordinal }, FoundEvent::Whole)
 }
@@ -501,24 +493,10 @@ fn found_by(row: RunRow, is_it: impl FnOnce(&RunRow) -> bool) -> Result<RunRow, 
 }
 
 fn item(index_no: u64, columns: Columns<'_>) -> Option<Item> {
-    let need = columns.bytes(11)?;
-    let item = Item {
-        position: keys::position_of(columns.i64(0)?),
-        number: columns.u64(1)?,
-        kind: *ItemKind::ALL.get(columns.small::<usize>(2)?)?,
-        output_retained: columns.bool(3)?,
-        run_no: columns.small(4)?,
-        revision: columns.u64(5)?,
-        weight: columns.u64(6)?,
-        key: columns.text(7)?.into(),
-        ts: columns.text(8)?.into(),
-        step: columns.u64(9)?,
-        operation: columns.u64(10)?,
-        need: decode_need(need).ok()?,
-    };
-    columns
-        .has_sum(12, item_checksum(&item, index_no, need))
-        .then_some(item)
+    let position = keys::position_of(columns.i64(0)?);
+    let packed = columns.bytes(2)?;
+    let whole = columns.has_sum(1, item_checksum(index_no, position, packed));
+    whole.then(|| decode_item(position, packed).ok()).flatten()
 }
 
 fn damaged_item(index_no: u64, key: Option<i64>) -> Error {

@@ -62,9 +62,7 @@ CREATE TABLE streams (
 
 -- k: log_no << 33 | ordinal
 CREATE TABLE events (
-  k INTEGER PRIMARY KEY, run_no INTEGER NOT NULL, run_seq INTEGER NOT NULL,
-  committed_at INTEGER NOT NULL, form INTEGER NOT NULL, sum INTEGER NOT NULL, chain BLOB NOT NULL,
-  body BLOB NOT NULL) STRICT;
+  k INTEGER PRIMARY KEY, sum INTEGER NOT NULL, body BLOB NOT NULL) STRICT;
 
 -- Chunks that are packed together; k as for events.
 CREATE TABLE segs (
@@ -95,10 +93,8 @@ CREATE INDEX runs_open ON runs (log_no, run_no) WHERE terminal IS NULL;
 
 -- p: index_no << 36 | ordinal << 3 | slot
 CREATE TABLE items (
-  p INTEGER PRIMARY KEY, n INTEGER NOT NULL, kind INTEGER NOT NULL, flags INTEGER NOT NULL,
-  run_no INTEGER NOT NULL, rev INTEGER NOT NULL, weight INTEGER NOT NULL, key TEXT NOT NULL,
-  ts TEXT NOT NULL, step INTEGER NOT NULL, op INTEGER NOT NULL, need BLOB NOT NULL,
-  sum INTEGER NOT NULL, row_len INTEGER, row_sha BLOB) STRICT;
+  p INTEGER PRIMARY KEY, sum INTEGER NOT NULL, body BLOB NOT NULL, row_len INTEGER,
+  row_sha BLOB) STRICT;
 
 -- What an item needs beyond what its row holds.
 CREATE TABLE item_more (

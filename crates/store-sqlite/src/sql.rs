@@ -15,7 +15,7 @@ macro_rules! run_columns {
 }
 macro_rules! item_columns {
     () => {
-        "items.p, n, kind, flags, run_no, rev, weight, key, ts, step, op, need, sum"
+        "items.p, sum, body"
     };
 }
 macro_rules! seg_columns {
@@ -58,8 +58,8 @@ pub const LOG: &str = "SELECT log_no, family, head, base, chain, drained_seq, ru
 // hash, and sorting them here would cost a temporary tree.
 pub const EVENT_IDS: &str = "SELECT ordinal FROM event_ids WHERE family = ?1 AND h = ?2";
 
-pub const EVENTS: &str = "SELECT k, run_no, run_seq, committed_at, form, chain, body, sum \
-     FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k LIMIT ?3";
+pub const EVENTS: &str =
+    "SELECT k, sum, body FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k LIMIT ?3";
 
 // Keys alone, without touching what may be damaged behind them.
 pub const EVENT_KEYS: &str = "SELECT k FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k LIMIT ?3";
@@ -212,14 +212,12 @@ pub const PUT_RUN: &str = concat!(
      facts = excluded.facts, sum = excluded.sum"
 );
 
-pub const INSERT_EVENT: &str = "INSERT INTO events (k, run_no, run_seq, committed_at, form, \
-     chain, body, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+pub const INSERT_EVENT: &str = "INSERT INTO events (k, sum, body) VALUES (?1, ?2, ?3)";
 
 pub const INSERT_EVENT_ID: &str =
     "INSERT INTO event_ids (family, h, log_no, ordinal) VALUES (?1, ?2, ?3, ?4)";
 
-pub const PUT_ITEM: &str = "INSERT OR REPLACE INTO items (p, n, kind, flags, run_no, rev, weight, \
-     key, ts, step, op, need, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+pub const PUT_ITEM: &str = "INSERT OR REPLACE INTO items (p, sum, body) VALUES (?1, ?2, ?3)";
 
 pub const PUT_ITEM_KEY: &str =
     "INSERT OR IGNORE INTO item_keys (index_no, h, p) VALUES (?1, ?2, ?3)";

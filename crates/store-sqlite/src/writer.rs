@@ -4,12 +4,13 @@
 use crate::error::{Error, transaction_failed};
 use crate::reader::{Txn, encode_counters};
 use crate::{keys, sql};
-use folio_codec::{encode_need, encode_run_facts, encode_tail, hash64};
+use folio_codec::{encode_item, encode_run_facts, encode_tail, hash64};
 use folio_core::Item;
 use folio_store::StoreError;
 use folio_store::engine::{ItemWrite, Snapshot, WriteTxn, Writes};
 use folio_store::rows::{
-    ContribLogRow, EventRow, FactRow, LogRow, RunRow, SegRow, SessionRow, item_checksum,
+    ContribLogRow, EventRow, FactRow, LogRow, RunRow, SegRow, SessionRow, event_checksum,
+    item_checksum,
 };
 use rusqlite::{Params, params};
 
@@ -173,44 +174,19 @@ impl Txn<'_> {
     }
 
     fn insert_event(&self, log: &LogRow, row: &EventRow, hash: u64) -> Result<(), Error> {
-        self.run_sql(
-            sql::INSERT_EVENT,
-            params![
-                keys::event(log.log_no, row.ordinal)?,
-                row.run_no,
-                row.run_seq.cast_signed(),
-                row.committed_at.cast_signed(),
-                row.form,
-                &row.chain[..],
-                row.body,
-                row.checksum(log.log_no).cast_signed(),
-            ],
-        )?;
+        let packed = row.pack();
+        let sum = event_checksum(log.log_no, row.ordinal, &packed).cast_signed();
+        let k = keys::event(log.log_no, row.ordinal)?;
+        self.run_sql(sql::INSERT_EVENT, params![k, sum, packed])?;
         let id = [log.family, hash, log.log_no, row.ordinal].map(u64::cast_signed);
         self.run_sql(sql::INSERT_EVENT_ID, id).map(drop)
     }
 
     fn put_item(&self, index_no: u64, item: &Item, is_new: bool) -> Result<(), Error> {
         let p = keys::item(index_no, item.position)?;
-        let need = encode_need(&item.need);
-        self.run_sql(
-            sql::PUT_ITEM,
-            params![
-                p,
-                item.number.cast_signed(),
-                item.kind as u8,
-                item.output_retained,
-                item.run_no,
-                item.revision.cast_signed(),
-                item.weight.cast_signed(),
-                &*item.key,
-                &*item.ts,
-                item.step.cast_signed(),
-                item.operation.cast_signed(),
-                need,
-                item_checksum(item, index_no, &need).cast_signed(),
-            ],
-        )?;
+        let packed = encode_item(item);
+        let sum = item_checksum(index_no, item.position, &packed).cast_signed();
+        self.run_sql(sql::PUT_ITEM, params![p, sum, packed])?;
         if is_new {
             let hash = hash64(item.base().as_bytes()).cast_signed();
             self.run_sql(sql::PUT_ITEM_KEY, (index_no.cast_signed(), hash, p))?;

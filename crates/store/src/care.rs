@@ -84,10 +84,7 @@ impl Replay {
             let turn = run.spine.turn_id.as_str();
             let mut before = snapshot.last_run_of_turn(log.log_no, turn, run.run_no)?;
             while let Some(other) = &before {
-                if other
-                    .terminal
-                    .is_some_and(|terminal| terminal < row.ordinal)
-                {
+                if other.output && other.terminal.is_some_and(|end| end < row.ordinal) {
                     break;
                 }
                 before = snapshot.last_run_of_turn(log.log_no, turn, other.run_no)?;

@@ -133,7 +133,7 @@ impl Items {
         let placed = Placed {
             ordinal,
             run_no: run.run_no,
-            ts: &view.ts,
+            ts: view.ts,
             weight: view.text.len() as u64,
         };
         let claims = claims(view, &run.spine, run.inline);
@@ -222,7 +222,8 @@ impl Items {
     }
 }
 
-/// Opens a run in the tail. `before` is the latest closed run of its turn.
+/// Opens a run in the tail. `before` is an ended run of its turn that had
+/// visible output.
 pub(crate) fn open_run(tail: &mut Tail, run: &RunRow, before: Option<&RunRow>) {
     let turn_id = run.spine.turn_id.clone();
     let sibling = tail

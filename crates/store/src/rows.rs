@@ -4,11 +4,11 @@
 //! below are what an adapter orders by: events by (log, ordinal), items by
 //! (index, position), runs by (log, run number).
 
-use folio_codec::{Digest, encode_run_facts, encode_tail, sum};
+use folio_codec::{Digest, Reader, Writer, encode_run_facts, encode_tail, sum};
 use folio_core::assign::Tail;
 use folio_core::item::{LanePart, Position};
 use folio_core::reduce::RunFacts;
-use folio_core::{Authority, Item, SessionId, Spine};
+use folio_core::{Authority, SessionId, Spine};
 
 /// A session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,20 +137,37 @@ pub struct EventRow {
 }
 
 impl EventRow {
-    /// The checksum that is stored with the row of a log.
-    pub fn checksum(&self, log_no: u64) -> u64 {
-        sum(
-            &[
-                log_no,
-                self.ordinal,
-                u64::from(self.run_no),
-                self.run_seq,
-                self.committed_at,
-                u64::from(self.form),
-            ],
-            &[&self.chain, &self.body],
-        )
+    /// The row but for its ordinal, which is its key: what stands before the
+    /// packed event, then the event.
+    pub fn pack(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(self.body.len() + 56));
+        out.byte(self.form);
+        out.varint(u64::from(self.run_no));
+        out.varint(self.run_seq);
+        out.varint(self.committed_at);
+        out.0.extend_from_slice(&self.chain);
+        out.0.extend_from_slice(&self.body);
+        out.0
     }
+
+    /// Unpacks what [`EventRow::pack`] packed.
+    pub fn unpack(ordinal: u64, bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        Some(Self {
+            ordinal,
+            form: reader.byte()?,
+            run_no: reader.varint32()?,
+            run_seq: reader.varint()?,
+            committed_at: reader.varint()?,
+            chain: reader.take(32)?.try_into().ok()?,
+            body: reader.rest().to_vec(),
+        })
+    }
+}
+
+/// The checksum that is stored with an event of a log, over its packed form.
+pub fn event_checksum(log_no: u64, ordinal: u64, packed: &[u8]) -> u64 {
+    sum(&[log_no, ordinal], &[packed])
 }
 
 /// An event row as it was found: a damaged one keeps its place.
@@ -225,24 +242,11 @@ impl RunRow {
     }
 }
 
-/// The checksum that is stored with an item of an index. `need` is the packed
-/// form of the item's needs, as it is stored.
-pub fn item_checksum(item: &Item, index_no: u64, need: &[u8]) -> u64 {
+/// The checksum that is stored with an item of an index, over its packed form.
+pub fn item_checksum(index_no: u64, position: Position, packed: &[u8]) -> u64 {
     sum(
-        &[
-            index_no,
-            item.position.ordinal,
-            u64::from(item.position.slot),
-            item.number,
-            item.kind as u64,
-            u64::from(item.run_no),
-            item.revision,
-            u64::from(item.output_retained),
-            item.step,
-            item.operation,
-            item.weight,
-        ],
-        &[item.key.as_bytes(), item.ts.as_bytes(), need],
+        &[index_no, position.ordinal, u64::from(position.slot)],
+        &[packed],
     )
 }
 

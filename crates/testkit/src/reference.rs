@@ -73,7 +73,7 @@ pub fn project(events: &[CanonicalEvent]) -> Vec<Row> {
         let placed = Placed {
             ordinal,
             run_no: number(at),
-            ts: &view.ts,
+            ts: view.ts,
             weight: view.text.len() as u64,
         };
         let claims = claims(&view, &event.spine, inline);

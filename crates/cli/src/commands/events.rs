@@ -84,7 +84,7 @@ fn readable(app: &App, event: &StoredEvent, view: &EventView<'_>) -> String {
         event.ordinal,
         event.run_no,
         event.event_seq,
-        moment(whole(&view.ts))
+        moment(whole(view.ts))
     );
     let text = [Field::Text, Field::Name]
         .into_iter()
@@ -95,7 +95,11 @@ fn readable(app: &App, event: &StoredEvent, view: &EventView<'_>) -> String {
         "{}  {}  {}",
         app.out.paint(style::DIM, &place),
         one_line(&what, app.out.width),
-        if room < 8 { String::new() } else { one_line(&text, room) }
+        if room < 8 {
+            String::new()
+        } else {
+            one_line(&text, room)
+        }
     )
     .trim_end()
     .to_owned()

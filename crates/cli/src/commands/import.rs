@@ -252,7 +252,13 @@ impl Report {
         if out.json || self.files < 2 {
             return Ok(());
         }
-        let names = ["imported", "grown", "unchanged", "without a conversation", "rejected"];
+        let names = [
+            "imported",
+            "grown",
+            "unchanged",
+            "without a conversation",
+            "rejected",
+        ];
         let parts: Vec<String> = self
             .counts
             .iter()
@@ -301,7 +307,11 @@ fn tell(out: &mut Output, outcome: &Outcome, style: Style) -> Result<(), Failure
                 count(outcome.events_added, "event"),
                 count(outcome.row_count, "row")
             );
-            format!("{verdict}  {}  {facts}  {}", id.as_str(), out.paint(style::DIM, &path))
+            format!(
+                "{verdict}  {}  {facts}  {}",
+                id.as_str(),
+                out.paint(style::DIM, &path)
+            )
         }
         None => format!("{verdict}  {path}"),
     };

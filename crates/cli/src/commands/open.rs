@@ -46,7 +46,8 @@ pub async fn run(app: &mut App, mut paths: Vec<PathBuf>) -> Result<Exit, Failure
     listed.sort_by(|a, b| (a.last, &a.info.id).cmp(&(b.last, &b.info.id)));
     if app.out.json {
         for session in &listed {
-            app.out.line(&format!(r#"{{"session":{}}}"#, session.to_json()))?;
+            app.out
+                .line(&format!(r#"{{"session":{}}}"#, session.to_json()))?;
         }
     } else {
         list(app, &listed)?;

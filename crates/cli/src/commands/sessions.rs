@@ -66,7 +66,10 @@ impl Listed {
         );
         let title = self.title.as_deref().unwrap_or("(no prompt)");
         out.line(&format!("{id}  {}", out.paint(style::DIM, &facts)))?;
-        out.line(&format!("  {}", one_line(title, out.width.saturating_sub(2))))
+        out.line(&format!(
+            "  {}",
+            one_line(title, out.width.saturating_sub(2))
+        ))
     }
 }
 
@@ -108,8 +111,9 @@ pub async fn run(app: &mut App) -> Result<Exit, Failure> {
     }
     if listed.is_empty() {
         let command = app.command("import PATH");
-        app.out
-            .line(&format!("The store holds no session; `{command}` adds some."))?;
+        app.out.line(&format!(
+            "The store holds no session; `{command}` adds some."
+        ))?;
     }
     // The newest stands last, next to the prompt.
     listed.sort_by(|a, b| (a.last, &a.info.id).cmp(&(b.last, &b.info.id)));

@@ -144,7 +144,9 @@ impl Joined {
             follow.max_bytes = *folio_transcript::MAX_BYTES.end();
             let more = service.read_page(&follow).await?;
             match more.entries.first() {
-                Some(Entry::Fragment { key: same, data, .. }) if *same == key => {
+                Some(Entry::Fragment {
+                    key: same, data, ..
+                }) if *same == key => {
                     bytes += data.len() as u64;
                     parts.push(data.clone());
                 }

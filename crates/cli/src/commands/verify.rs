@@ -64,7 +64,9 @@ pub async fn run(app: &mut App, session: Option<&str>) -> Result<Exit, Failure> 
         }
     }
     if exit != Exit::Ok && !app.out.json {
-        app.out.line("Keep the file and restore a copy; `folio rebuild` mends an index that is damaged.")?;
+        app.out.line(
+            "Keep the file and restore a copy; `folio rebuild` mends an index that is damaged.",
+        )?;
     }
     Ok(exit)
 }

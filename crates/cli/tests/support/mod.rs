@@ -116,7 +116,7 @@ pub fn generated(id: &str, turns: usize, bulk: usize) -> String {
     let mut out = String::new();
     let mut parent = "null".to_owned();
     let mut n = 0_u64;
-    let mut record = |kind: &str, message: String, extra: &str, out: &mut String| {
+    let mut record = |kind: &str, message: String, out: &mut String| {
         n += 1;
         let uuid = format!("{n:08x}-0000-4000-8000-{turns:012x}");
         let second = n % 60;
@@ -124,15 +124,22 @@ pub fn generated(id: &str, turns: usize, bulk: usize) -> String {
         let hour = n / 3_600 % 24;
         let day = 1 + n / 86_400;
         out.push_str(&format!(
-            r#"{{"parentUuid":{parent},"isSidechain":false,"type":"{kind}","message":{message},"uuid":"{uuid}","timestamp":"2026-03-{day:02}T{hour:02}:{minute:02}:{second:02}.000Z","userType":"external","cwd":"/home/x","sessionId":"{id}","version":"2.1.0","gitBranch":"main"{extra}}}"#
+            r#"{{"parentUuid":{parent},"isSidechain":false,"type":"{kind}","message":{message},"uuid":"{uuid}","timestamp":"2026-03-{day:02}T{hour:02}:{minute:02}:{second:02}.000Z","userType":"external","cwd":"/home/x","sessionId":"{id}","version":"2.1.0","gitBranch":"main"}}"#
         ));
         out.push('\n');
         parent = format!("\"{uuid}\"");
     };
     for turn in 0..turns {
+        // Records outside the conversation become notes.
+        if turn % 10 == 3 {
+            out.push_str(&format!(
+                r#"{{"type":"ai-title","aiTitle":"Title {turn}","sessionId":"{id}"}}"#
+            ));
+            out.push('\n');
+        }
         let text = format!("Question {turn}: why?");
         let message = format!(r#"{{"role":"user","content":"{text}"}}"#);
-        record("user", message, "", &mut out);
+        record("user", message, &mut out);
         let assistant = |content: String, stop: &str, which: usize| {
             format!(
                 r#"{{"model":"claude-opus-4-6","id":"msg_{turn}_{which}","type":"message","role":"assistant","content":[{content}],"stop_reason":"{stop}","stop_sequence":null,"usage":{{"input_tokens":3,"cache_creation_input_tokens":10,"cache_read_input_tokens":20,"output_tokens":7}}}}"#
@@ -141,14 +148,17 @@ pub fn generated(id: &str, turns: usize, bulk: usize) -> String {
         let call = format!(
             r#"{{"type":"tool_use","id":"toolu_{turn}","name":"Bash","input":{{"command":"ls {turn}"}}}}"#
         );
-        record("assistant", assistant(call, "tool_use", 0), "", &mut out);
+        record("assistant", assistant(call, "tool_use", 0), &mut out);
         let result = format!(
             r#"{{"role":"user","content":[{{"tool_use_id":"toolu_{turn}","type":"tool_result","content":"{}"}}]}}"#,
             "r".repeat(bulk)
         );
-        record("user", result, "", &mut out);
-        let answer = format!(r#"{{"type":"text","text":"Because {turn}. {}"}}"#, "a".repeat(bulk / 4));
-        record("assistant", assistant(answer, "end_turn", 1), "", &mut out);
+        record("user", result, &mut out);
+        let answer = format!(
+            r#"{{"type":"text","text":"Because {turn}. {}"}}"#,
+            "a".repeat(bulk / 4)
+        );
+        record("assistant", assistant(answer, "end_turn", 1), &mut out);
     }
     out
 }
