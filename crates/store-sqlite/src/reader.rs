@@ -72,14 +72,17 @@ impl<'c> Txn<'c> {
         let mut bytes = 0_usize;
         while let Some(row) = rows.next()? {
             let columns = Columns(row);
-            bytes = bytes.saturating_add(columns.bytes(2).map_or(0, <[u8]>::len));
-            if bytes > max_bytes && !found.is_empty() {
-                break;
-            }
             let key = columns
                 .i64(0)
                 .ok_or_else(|| Error::damaged("events", "a key"))?;
-            found.push(event(key, columns));
+            let event = event(key, columns);
+            if let FoundEvent::Whole(row) = &event {
+                bytes = bytes.saturating_add(row.body.len());
+            }
+            if bytes > max_bytes && !found.is_empty() {
+                break;
+            }
+            found.push(event);
         }
         Ok(found)
     }

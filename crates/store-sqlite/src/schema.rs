@@ -275,13 +275,18 @@ impl Source {
             return Ok(());
         }
         let conn = connect_immutable(&self.path)?;
-        if inspect(&conn)? == Holds::Store
-            && let Err(Failure::Refused(newer)) = check_format(&conn)
-        {
-            // Other failures say nothing here: a checkpoint may be at work.
-            return Err(newer.into());
+        // Only a refusal counts. The file without its WAL may be in pieces,
+        // while a checkpoint is at work or after one was interrupted; what is
+        // really broken shows when both are read.
+        let refused = match inspect(&conn) {
+            Ok(Holds::Store) => check_format(&conn).err(),
+            Ok(Holds::Nothing) => None,
+            Err(failure) => Some(failure),
+        };
+        match refused {
+            Some(Failure::Refused(why)) => Err(why.into()),
+            Some(Failure::Failed(_)) | None => Ok(()),
         }
-        Ok(())
     }
 
     fn check_reader(&mut self) -> Result<(), Failure> {

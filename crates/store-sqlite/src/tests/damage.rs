@@ -18,12 +18,12 @@ fn after<T>(sql: &str, work: impl FnMut(&dyn Snapshot) -> T) -> T {
 fn a_damaged_event_keeps_its_place() {
     for sql in [
         "UPDATE events SET body = CAST('bodY of 2' AS BLOB) WHERE k = 1 << 33 | 2",
-        "UPDATE events SET chain = zeroblob(32) WHERE k = 1 << 33 | 2",
-        "UPDATE events SET chain = zeroblob(31) WHERE k = 1 << 33 | 2",
-        "UPDATE events SET run_no = run_no + 1 WHERE k = 1 << 33 | 2",
-        "UPDATE events SET run_no = -1 WHERE k = 1 << 33 | 2",
-        "UPDATE events SET form = 300 WHERE k = 1 << 33 | 2",
-        "UPDATE events SET committed_at = 0 WHERE k = 1 << 33 | 2",
+        "UPDATE events SET body = x'' WHERE k = 1 << 33 | 2",
+        "UPDATE events SET body = CAST(body || x'00' AS BLOB) WHERE k = 1 << 33 | 2",
+        "UPDATE events SET body = CAST(x'00' || substr(body, 2) AS BLOB) WHERE k = 1 << 33 | 2",
+        "UPDATE events SET body = (SELECT body FROM events WHERE k = 1 << 33 | 3) \
+         WHERE k = 1 << 33 | 2",
+        "UPDATE events SET sum = sum + 1 WHERE k = 1 << 33 | 2",
     ] {
         let found = after(sql, |s| s.events(1, 1, 3, 9, 900).unwrap());
         assert_eq!(found.len(), 3);
@@ -79,19 +79,19 @@ fn damaged_rows_are_named() {
     assert_eq!(lane, (seg(1, 0).lane));
     let cases: [(&str, Read, &str, &str); 19] = [
         (
-            "UPDATE items SET rev = rev + 1",
+            "UPDATE items SET sum = sum + 1",
             |s| s.items(1, at(0, 0), Newer, 9).map(drop),
             "index_damaged",
             "items, index 1, item 1.0",
         ),
         (
-            "UPDATE items SET need = x'ff'",
+            "UPDATE items SET body = x'ff'",
             |s| s.items(1, at(0, 0), Newer, 9).map(drop),
             "index_damaged",
             "items, index 1, item 1.0",
         ),
         (
-            "UPDATE items SET kind = 99 WHERE n = 2",
+            "UPDATE items SET body = CAST(body || x'00' AS BLOB) WHERE p = (1 << 36 | (3 << 3) | 2)",
             |s| {
                 s.items_by_hash(1, folio_codec::hash64(b"assistant:r1:m"))
                     .map(drop)
@@ -100,7 +100,7 @@ fn damaged_rows_are_named() {
             "items, index 1, item 3.2",
         ),
         (
-            "DELETE FROM items WHERE n = 2",
+            "DELETE FROM items WHERE p = (1 << 36 | (3 << 3) | 2)",
             |s| {
                 s.items_by_hash(1, folio_codec::hash64(b"assistant:r1:m"))
                     .map(drop)
