@@ -259,7 +259,7 @@ impl Snapshot for Txn<'_> {
         Ok(self.all(sql::ITEMS_BY_HASH, key, |columns| {
             item(index_no, columns)
                 .filter(|item| hash64(item.base().as_bytes()) == hash)
-                .ok_or_else(|| damaged_item(index_no, columns.i64(13)))
+                .ok_or_else(|| damaged_item(index_no, columns.i64(3)))
         })?)
     }
 
