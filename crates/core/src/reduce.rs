@@ -106,13 +106,6 @@ impl<'a> Material<'a> {
             .find(|(name, _)| *name == lane)
             .map_or(&[], |(_, views)| views)
     }
-
-    /// The parts of a lane, ascending.
-    fn parts(&self, lane: Lane) -> Vec<LanePart> {
-        let mut parts = self.item.lanes(self.through);
-        parts.retain(|(name, _)| *name == lane);
-        parts
-    }
 }
 
 /// Writes the row of an item at a watermark as JSON.
@@ -123,9 +116,16 @@ impl<'a> Material<'a> {
 /// # Errors
 /// The ordinal of the first missing event.
 pub fn reduce(material: &Material<'_>, out: &mut String) -> Result<(), u64> {
-    for ordinal in material.item.ordinals(material.through) {
-        if material.event(ordinal).is_none() {
-            return Err(ordinal);
+    if let [only] = material.item.need.as_slice() {
+        // The common case needs no list.
+        if only.part != Part::FirstChunk && material.event(only.ordinal).is_none() {
+            return Err(only.ordinal);
+        }
+    } else {
+        for ordinal in material.item.ordinals(material.through) {
+            if material.event(ordinal).is_none() {
+                return Err(ordinal);
+            }
         }
     }
     let mut row = Row {
@@ -249,19 +249,20 @@ fn user(material: &Material<'_>, row: &mut Row) {
 }
 
 fn assistant(material: &Material<'_>, row: &mut Row) {
-    let texts = material.parts(Lane::Text);
-    let thoughts = material.parts(Lane::Thinking);
+    // Ascending by lane, then by part: texts come first.
+    let lanes = material.item.lanes(material.through);
+    let (texts, thoughts) = lanes.split_at(lanes.partition_point(|(lane, _)| *lane == Lane::Text));
     let views = || {
         texts
             .iter()
-            .chain(&thoughts)
+            .chain(thoughts)
             .flat_map(|lane| material.lane(*lane))
     };
     let id = views().next().map(stable_id).unwrap_or_default();
     row.envelope(material, "assistant", &id);
     row.name("text");
     row.out.push('"');
-    for lane in &texts {
+    for lane in texts {
         for view in material.lane(*lane) {
             row.out.push_str(inner(view.raw(Field::Text)));
         }
@@ -271,7 +272,7 @@ fn assistant(material: &Material<'_>, row: &mut Row) {
     let model = model.or(material.run.model.as_deref());
     row.raw("modelId", model.unwrap_or("\"unknown\""));
     if !thoughts.is_empty() {
-        thinking(material, &thoughts, row);
+        thinking(material, thoughts, row);
     }
     content_order(material, !texts.is_empty(), !thoughts.is_empty(), row);
     let options = texts

@@ -143,13 +143,13 @@ impl RuntimeEventReadModel {
                 .clone();
             let mut more = page.more;
             let mut last = None;
-            for loaded in &page.items {
-                let row = project_row(loaded, through);
+            for loaded in page.items {
+                let row = project_row(&loaded, through);
                 let row = ProjectedRow {
                     position: loaded.item.position,
-                    key: loaded.item.key.clone(),
-                    revision: loaded.revision,
                     row_type: row_type(loaded.item.kind, loaded.item.position.slot),
+                    key: loaded.item.key,
+                    revision: loaded.revision,
                     row,
                 };
                 if !rows.is_empty() && bytes + row.len() > query.max_bytes {

@@ -9,7 +9,6 @@ use crate::{ErrorKind, StoreError};
 use folio_codec::hash64;
 use folio_core::item::{LanePart, Position};
 use folio_core::{Authority, Direction, Item, PROJECTION_VERSION, Spine, key};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The highest slot; positions at a watermark end with it.
@@ -47,7 +46,7 @@ pub(crate) fn read_items(
         log: &log,
         through,
         stats: ReadStats::default(),
-        runs: HashMap::new(),
+        runs: Vec::new(),
     };
     let (found, more, before) = reader.locate(query)?;
     let items = reader.load(found, query.max_bytes)?;
@@ -113,7 +112,8 @@ struct Reader<'a> {
     log: &'a LogRow,
     through: u64,
     stats: ReadStats,
-    runs: HashMap<u32, (Arc<RunRow>, Arc<Spine>)>,
+    /// The few runs of a page, the last one used at the end.
+    runs: Vec<(Arc<RunRow>, Arc<Spine>)>,
 }
 
 /// The opposite direction.
@@ -287,16 +287,15 @@ impl Reader<'_> {
                 last_chunk = last_chunk.max(ordinals.last().copied());
                 lanes.push((lane, ordinals));
             }
-            chosen.push((item, lanes, last_chunk));
+            let own = item.ordinals(self.through);
+            chosen.push((item, own, lanes, last_chunk));
         }
         let cut = chosen.len() < total;
         let mut ordinals: Vec<u64> = chosen
             .iter()
-            .flat_map(|(item, lanes, _)| {
-                let chunks = lanes
-                    .iter()
-                    .flat_map(|(_, ordinals)| ordinals.iter().copied());
-                item.ordinals(self.through).into_iter().chain(chunks)
+            .flat_map(|(_, own, lanes, _)| {
+                let chunks = lanes.iter().flat_map(|(_, ordinals)| ordinals);
+                own.iter().chain(chunks).copied()
             })
             .collect();
         ordinals.sort_unstable();
@@ -304,7 +303,7 @@ impl Reader<'_> {
         self.learn_runs(chosen.iter().map(|(item, ..)| item.run_no))?;
         let events = self.events(&ordinals)?;
         let mut loaded = Vec::with_capacity(chosen.len());
-        for (item, lanes, last_chunk) in chosen {
+        for (item, own, lanes, last_chunk) in chosen {
             let mut damaged = Vec::new();
             let mut take = |ordinals: Vec<u64>| -> Vec<Arc<StoredEvent>> {
                 let take = ordinals.into_iter().filter_map(|ordinal| {
@@ -319,7 +318,7 @@ impl Reader<'_> {
                 });
                 take.collect()
             };
-            let own = take(item.ordinals(self.through));
+            let own = take(own);
             let chunks = lanes
                 .into_iter()
                 .map(|(lane, ordinals)| (lane, take(ordinals)))
@@ -388,20 +387,21 @@ impl Reader<'_> {
             .runs(self.log.log_no, first.saturating_sub(1), span)?
         {
             let spine = Arc::new(run.spine.clone());
-            self.runs.insert(run.run_no, (Arc::new(run), spine));
+            self.runs.push((Arc::new(run), spine));
         }
         Ok(())
     }
 
     /// A run, and its ids as every one of its events shares them.
     fn run(&mut self, run_no: u32) -> Result<(Arc<RunRow>, Arc<Spine>), StoreError> {
-        if let Some(known) = self.runs.get(&run_no) {
+        let known = self.runs.iter().rev().find(|(run, _)| run.run_no == run_no);
+        if let Some(known) = known {
             return Ok(known.clone());
         }
         let run = run_of(self.snapshot, self.log.log_no, run_no)?;
         let spine = Arc::new(run.spine.clone());
         let known = (Arc::new(run), spine);
-        self.runs.insert(run_no, known.clone());
+        self.runs.push(known.clone());
         Ok(known)
     }
 
