@@ -41,10 +41,17 @@ fn sizes(
     name: &'static str,
     store: Arc<dyn Store>,
 ) -> Result<Sizes, Failure> {
-    let events = std::env::var("FOLIO_BENCH_EVENTS").ok().and_then(|n| n.parse().ok());
+    let events = std::env::var("FOLIO_BENCH_EVENTS")
+        .ok()
+        .and_then(|n| n.parse().ok());
     let small = runtime.block_on(fill(&*store, 10_000))?;
     let large = runtime.block_on(fill(&*store, events.unwrap_or(1_000_000)))?;
-    Ok(Sizes { name, service: TranscriptService::new(store), small, large })
+    Ok(Sizes {
+        name,
+        service: TranscriptService::new(store),
+        small,
+        large,
+    })
 }
 
 fn pages(criterion: &mut Criterion) {

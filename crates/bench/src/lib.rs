@@ -74,7 +74,8 @@ impl Floor {
         let mut select = self.connection.prepare_cached(
             "SELECT ord, body FROM rows WHERE session = 1 AND ord <= ?1 ORDER BY ord DESC LIMIT 50",
         )?;
-        let rows = select.query_map([i64::try_from(from)?], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let rows =
+            select.query_map([i64::try_from(from)?], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 }
@@ -82,5 +83,8 @@ impl Floor {
 /// The median of some durations, in nanoseconds.
 pub fn median(samples: &mut [Duration]) -> f64 {
     samples.sort_unstable();
-    samples.get(samples.len() / 2).map_or(f64::NAN, Duration::as_secs_f64) * 1e9
+    samples
+        .get(samples.len() / 2)
+        .map_or(f64::NAN, Duration::as_secs_f64)
+        * 1e9
 }

@@ -31,6 +31,9 @@ pub struct Spine {
 /// An accepted event in canonical form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CanonicalEvent {
+    /// The session that it was written for. Not digested: an append checks it,
+    /// and a reader sees the session that it reads through.
+    pub session_id: SessionId,
     /// The identity of the event.
     pub id: EventId,
     /// Milliseconds since 1970, as written.
@@ -71,6 +74,7 @@ impl CanonicalEvent {
         text.push_str(&event.canonical_body());
         let fields = Fields::scan(&text, refs_len);
         Ok(Self {
+            session_id: event.session_id.clone(),
             id: event.id.clone(),
             ts: event.ts.as_str().into(),
             spine: Spine {
@@ -228,7 +232,8 @@ mod tests {
         let json = event.to_json(&session);
         let again = RuntimeEvent::from_json(&json).unwrap();
         assert_eq!(again.session_id, session);
-        let again = CanonicalEvent::new(&again).unwrap();
+        let mut again = CanonicalEvent::new(&again).unwrap();
+        again.session_id = event.session_id.clone();
         assert_eq!(again, event);
     }
 

@@ -291,7 +291,7 @@ impl<E: Engine> Ledger for Embedded<E> {
 
     async fn append(&self, id: &SessionId, batch: AppendBatch) -> Result<Committed, StoreError> {
         let id = id.clone();
-        let mut batch = Some(prepare(batch)?);
+        let mut batch = Some(prepare(&id, batch)?);
         self.write(move |txn, now, _| {
             let batch = batch.take().ok_or_else(closed)?;
             let needs = needs(&batch);

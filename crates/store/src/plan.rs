@@ -18,7 +18,7 @@ use folio_codec::{
     hash64,
 };
 use folio_core::reduce::RunFacts;
-use folio_core::{Authority, CanonicalEvent, EventView, Fact, Field, Spine};
+use folio_core::{Authority, CanonicalEvent, EventView, Fact, Field, SessionId, Spine};
 use std::collections::{HashMap, HashSet};
 
 /// An event, digested and packed.
@@ -50,7 +50,7 @@ pub(crate) struct PreparedBatch {
 }
 
 /// Checks the limits of a batch and does the work that needs no store.
-pub(crate) fn prepare(batch: AppendBatch) -> Result<PreparedBatch, StoreError> {
+pub(crate) fn prepare(id: &SessionId, batch: AppendBatch) -> Result<PreparedBatch, StoreError> {
     let AppendBatch {
         events,
         contributions,
@@ -62,6 +62,13 @@ pub(crate) fn prepare(batch: AppendBatch) -> Result<PreparedBatch, StoreError> {
         Some(ContributionBatch { source, facts }) => (Some(source), facts),
         None => (None, Vec::new()),
     };
+    if let Some(event) = events.iter().find(|event| event.session_id != *id) {
+        let message = format!(
+            "event {} was made for session {}, not for {id}: append it there",
+            event.id, event.session_id
+        );
+        return Err(StoreError::invalid("session_mismatch", message));
+    }
     let count = events.len() + facts.len();
     if count > MAX_BATCH_EVENTS {
         let message = format!("a batch of {count} entries; {MAX_BATCH_EVENTS} is the most");

@@ -19,7 +19,7 @@
 //!   answers for each event.
 //! * **S5** A wrong `expected_head` is `head_mismatch` with both numbers.
 //! * **S6** A malformed event is refused by event, member and rule before the
-//!   store is asked; identities are checked inside the commit.
+//!   store is asked, an event made for another session is `session_mismatch`; identities are checked inside the commit.
 //! * **S7** Index entries of a batch commit with it, while the index is of this
 //!   build's version; otherwise the index stays behind and says so.
 //! * **S8** Two writers never interleave inside a batch and never make a
@@ -484,7 +484,7 @@ pub trait Ledger: Send + Sync {
     /// Commits a batch.
     ///
     /// # Errors
-    /// `event_id_conflict`, `head_mismatch`, `run_sealed`, `run_conflict`,
+    /// `session_mismatch`, `event_id_conflict`, `head_mismatch`, `run_sealed`, `run_conflict`,
     /// `session_preparing`, `session_rejected`, `session_followed`,
     /// `fact_id_conflict`, `anchor_unknown`, `limit_exceeded`.
     async fn append(&self, id: &SessionId, batch: AppendBatch) -> Result<Committed, StoreError>;

@@ -36,8 +36,16 @@ pub async fn append(
     session: &SessionId,
     events: Vec<CanonicalEvent>,
 ) -> Committed {
-    let batch = AppendBatch::native(events);
+    let batch = written_for(session, AppendBatch::native(events));
     store.append(session, batch).await.unwrap()
+}
+
+/// The batch as if its events had been made for this session.
+pub fn written_for(session: &SessionId, mut batch: AppendBatch) -> AppendBatch {
+    for event in &mut batch.events {
+        event.session_id = session.clone();
+    }
+    batch
 }
 
 /// Every event of a session.
@@ -215,6 +223,7 @@ impl Bench {
     /// Appends a batch that must be refused and must leave no mark.
     pub async fn refused(&self, batch: AppendBatch) -> StoreError {
         let before = self.info().await;
+        let batch = written_for(&self.session, batch);
         let error = self.store.append(&self.session, batch).await;
         let error = error.expect_err("this batch must be refused");
         assert_eq!(self.info().await, before, "a refusal leaves no mark");

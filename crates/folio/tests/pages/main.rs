@@ -1,5 +1,9 @@
 //! Pages of the whole stack, on every store.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod bounded;
 mod common;

@@ -34,6 +34,7 @@ pub(crate) const CASES: &[Case] = cases!("append":
     dropped_future_is_all_or_nothing,
     a_batch_has_a_limit_of_events,
     a_batch_has_a_limit_of_bytes,
+    an_event_of_another_session_is_refused,
     an_unknown_session_is_not_found,
     the_chain_equals_its_recomputation,
     the_chain_does_not_cover_the_session,
@@ -467,13 +468,25 @@ async fn a_batch_has_a_limit_of_bytes(place: Place) {
     assert_eq!(s.info().await.head, 2);
 }
 
+async fn an_event_of_another_session_is_refused(place: Place) {
+    // A handle that was mixed up must not write into the wrong conversation.
+    let s = Bench::open(&*place).await;
+    let mut stray = s.events.clone().user("a", "1");
+    stray.session_id = session_id("other");
+    let mine = s.events.clone().user("b", "2");
+    let batch = AppendBatch::native(vec![mine, stray]);
+    let error = s.store.append(&s.session, batch).await.unwrap_err();
+    assert_eq!(error.code(), "session_mismatch");
+    assert!(error.to_string().contains("other"));
+    assert_eq!(s.info().await.head, 0, "nothing of the batch is kept");
+}
+
 async fn an_unknown_session_is_not_found(place: Place) {
     let s = Bench::open(&*place).await;
     let (store, nobody) = (&s.store, session_id("nobody"));
     let event = s.events.clone().user("a", "1");
-    let appended = store
-        .append(&nobody, AppendBatch::native(vec![event]))
-        .await;
+    let batch = crate::check::written_for(&nobody, AppendBatch::native(vec![event]));
+    let appended = store.append(&nobody, batch).await;
     let query = crate::check::query(folio_core::Direction::Older, folio_store::Start::Edge);
     let range = RangeQuery {
         from: 1,

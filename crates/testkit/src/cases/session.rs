@@ -455,6 +455,7 @@ async fn discarding_touches_nothing_else(place: Place) {
     let other = prepare(&*s.store, "s0").await;
     let mut batch = importer(events);
     batch.contributions = notes.contributions;
+    let batch = crate::check::written_for(&other.id, batch);
     s.store.append(&other.id, batch).await.unwrap();
     s.store
         .discard_session(&other.id, other.authority_rev)
