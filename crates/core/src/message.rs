@@ -194,12 +194,40 @@ rows! {
         cache_miss_input: Option<Number> = "cacheMissInput",
         /// Of the prompt: written to a cache.
         cache_write_input: Option<Number> = "cacheWriteInput",
+        /// Whether the miss was given or derived.
+        cache_miss_input_source: Option<String> = "cacheMissInputSource",
         /// Of the answer: reasoning.
         reasoning: Option<Number> = "reasoning",
         /// Prompt and answer.
         total: Option<Number> = "total",
+        /// Why the provider stopped, in its own words.
+        raw_finish_reason: Option<Json> = "rawFinishReason",
+        /// How many steps the runtime took.
+        runtime_steps: Option<Json> = "runtimeSteps",
+        /// Another name of `cacheHitInput`.
+        cache_read: Option<Number> = "cacheRead",
+        /// Another name of `cacheWriteInput`.
+        cache_creation: Option<Number> = "cacheCreation",
         /// What it cost, in US dollars.
         cost_usd: Option<Number> = "costUsd",
+        /// A hash of the system prompt.
+        system_prompt_hash: Option<Json> = "systemPromptHash",
+        /// How much of the context was left.
+        context_remaining: Option<Json> = "contextRemaining",
+        /// A hash of the prefix that a cache may hold.
+        prefix_hash: Option<Json> = "prefixHash",
+        /// Why that prefix changed.
+        prefix_change_reason: Option<Json> = "prefixChangeReason",
+        /// A hash of the request's shape.
+        request_shape_hash: Option<Json> = "requestShapeHash",
+        /// Why that shape changed.
+        request_shape_change_reason: Option<Json> = "requestShapeChangeReason",
+        /// The parts of the prompt and their sizes.
+        prompt_segments: Option<Json> = "promptSegments",
+        /// How the context was fitted.
+        context_budget: Option<Json> = "contextBudget",
+        /// The trace of the provider request.
+        provider_request_trace_id: Option<String> = "providerRequestTraceId",
     }
     /// The end of a run.
     TurnState = "turn_state" {
@@ -274,5 +302,45 @@ mod serde_impl {
             let json = Json::deserialize(deserializer)?;
             Self::from_json(json.as_str()).map_err(serde::de::Error::custom)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_member_for_member() {
+        for row in [
+            r#"{"type":"user","id":"u","turnId":"t","ts":1.50,"text":"a\"b","origin":{"kind":"goal"},"later":1e3}"#,
+            r#"{"type":"assistant","id":"a","turnId":"t","ts":1,"text":"","modelId":"m","thinking":{"text":"x"},"contentOrder":["text"]}"#,
+            r#"{"type":"tool_call","id":"c","turnId":"t","ts":1,"toolName":"n","args":{"b":1,"a":1.0},"stepId":"a"}"#,
+            r#"{"type":"tool_result","id":"r","turnId":"t","ts":1,"toolUseId":"c","isError":true,"content":{"kind":"text","text":"x"},"durationMs":4.5}"#,
+            r#"{"type":"permission_decision","id":"p","turnId":"t","ts":1,"toolUseId":"c","toolName":"n","decision":"deny"}"#,
+            r#"{"type":"token_usage","id":"g","turnId":"t","ts":1,"input":1,"output":2,"cacheHitInput":1,"reasoning":1,"costUsd":0.10,"prefixHash":"x"}"#,
+            r#"{"type":"turn_state","id":"z","turnId":"t","ts":1,"status":"aborted","partialOutputRetained":true,"abortedAt":1,"abortSource":"user"}"#,
+            r#"{"type":"system_note","id":"n","ts":1,"kind":"session_start","data":null}"#,
+            r#"{"type":"extension","id":"x","turnId":"t","ts":1,"namespace":"a","name":"b","version":1,"criticality":"required","payload":[]}"#,
+        ] {
+            let typed = StoredMessage::from_json(row).unwrap();
+            assert_eq!(typed.to_json(), row);
+        }
+        assert!(StoredMessage::from_json(r#"{"type":"hologram","id":"h","ts":1}"#).is_err());
+        assert!(StoredMessage::from_json(r#"{"type":"user","id":"u","ts":1}"#).is_err());
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn serde_gives_the_same_json() {
+        use crate::{Json, RuntimeEvent};
+        let row = r#"{"type":"user","id":"u","turnId":"t","ts":1.50,"text":"x"}"#;
+        let typed: StoredMessage = serde_json::from_str(row).unwrap();
+        assert_eq!(serde_json::to_string(&typed).unwrap(), row);
+        let event = r#"{"author":"tool","content":{"id":"c","kind":"function_response","name":"n","result":{"z":1.0,"a":1e400}},"id":"e","invocationId":"i","partial":false,"role":"tool","runId":"r","sessionId":"s","ts":1,"turnId":"t","zeta":[1.10]}"#;
+        let typed: RuntimeEvent = serde_json::from_str(event).unwrap();
+        assert_eq!(serde_json::to_string(&typed).unwrap(), event);
+        assert!(serde_json::from_str::<RuntimeEvent>("{}").is_err());
+        let json: Json = serde_json::from_str(" {\"b\" : 1.0} ").unwrap();
+        assert_eq!(serde_json::to_string(&json).unwrap(), "{\"b\":1.0}");
     }
 }

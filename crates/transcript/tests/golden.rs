@@ -7,9 +7,10 @@
 
 use folio_core::cursor::FragmentPlace;
 use folio_core::{Cursor, Direction, Position, SessionId, Watermarks};
+use folio_projector::TranscriptProjector;
 use folio_store::{AppendBatch, NewSession};
 use folio_testkit::event::Events;
-use folio_transcript::{PageRequest, TranscriptService, encode_cursor};
+use folio_transcript::{Entry, PageRequest, TranscriptService, encode_cursor};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -73,6 +74,13 @@ async fn every_kind_of_row() {
         "page.json",
         &(page.to_json().replace("},{\"key\"", "},\n{\"key\"") + "\n"),
     );
+    for entry in &page.entries {
+        let Entry::Row { row, .. } = entry else {
+            continue;
+        };
+        let typed = TranscriptProjector::typed(row).unwrap();
+        assert_eq!(&typed.to_json(), row, "a row is its type, written");
+    }
     let mut small = PageRequest::newest(session);
     (small.max_bytes, small.max_items) = (64, 1);
     let page = service.read_page(&small).await.unwrap();
