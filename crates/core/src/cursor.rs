@@ -29,6 +29,15 @@ impl Direction {
             Self::Newer => "newer",
         }
     }
+
+    /// The other direction.
+    #[must_use]
+    pub fn opposite(self) -> Self {
+        match self {
+            Self::Older => Self::Newer,
+            Self::Newer => Self::Older,
+        }
+    }
 }
 
 /// The positions that a snapshot is pinned to: one watermark for each source.

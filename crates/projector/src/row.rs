@@ -81,7 +81,7 @@ impl TranscriptProjector {
     pub fn encoded(loaded: &LoadedItem, through: u64) -> Result<String, StoreError> {
         match project_row(loaded, through) {
             Projected::Row(row) => Ok(row),
-            Projected::Gap { ordinals } => Err(gap(&ordinals)),
+            Projected::Gap { ordinals } => Err(StoreError::gap(ordinals)),
         }
     }
 
@@ -93,10 +93,4 @@ impl TranscriptProjector {
         StoredMessage::from_json(row)
             .map_err(|error| StoreError::corrupt("undecodable", format!("a row: {error}")))
     }
-}
-
-/// A page that touches missing or damaged events.
-pub(crate) fn gap(ordinals: &[u64]) -> StoreError {
-    let message = format!("events are missing or damaged at ordinals {ordinals:?}");
-    StoreError::corrupt("projection_gap", message).at(ordinals.to_vec())
 }

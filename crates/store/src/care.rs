@@ -4,7 +4,7 @@
 use crate::StoreError;
 use crate::engine::{Counters, Snapshot, WriteTxn, Writes};
 use crate::index::{Items, Wanted, open_run};
-use crate::plan::{gap, session_and_log};
+use crate::plan::session_and_log;
 use crate::port::{Finding, IndexStatus, VerifyReport};
 use crate::rows::{EventRow, FoundEvent, LogRow, RunRow, SegRow};
 use folio_codec::{EMPTY_CHAIN, chain_next, event_digest, fact_digest, facts_chain_next};
@@ -59,11 +59,11 @@ impl Replay {
                     self.next += 1;
                     rows.push(row);
                 }
-                _ => return Err(gap(vec![self.next])),
+                _ => return Err(StoreError::gap(vec![self.next])),
             }
         }
         if rows.is_empty() && self.next <= log.head {
-            return Err(gap(vec![self.next]));
+            return Err(StoreError::gap(vec![self.next]));
         }
         Ok(rows)
     }

@@ -6,7 +6,7 @@
 
 use crate::engine::{Capabilities, Engine, Snapshot, WriteTxn, Writes};
 use crate::page::{info, read_items, readable, stored};
-use crate::plan::{fetch, gap, needs, plan, prepare, run_of, session_and_log};
+use crate::plan::{fetch, needs, plan, prepare, run_of, session_and_log};
 use crate::port::{
     Admin, AppendBatch, AuthorityChange, Committed, ContributionQuery, ContributionStatus,
     Contributions, IndexStatus, ItemIndex, ItemPage, ItemQuery, KnownEvent, Ledger, NewSession,
@@ -340,7 +340,7 @@ impl<E: Engine> Ledger for Embedded<E> {
             }
             let found = snapshot.events(log.log_no, from, to, query.max_count, query.max_bytes)?;
             if found.is_empty() && query.max_count > 0 {
-                return Err(gap(vec![from]));
+                return Err(StoreError::gap(vec![from]));
             }
             whole(snapshot, &log, found, from..)
         })
@@ -407,7 +407,7 @@ fn whole(
     if missing.is_empty() {
         Ok(events)
     } else {
-        Err(gap(missing))
+        Err(StoreError::gap(missing))
     }
 }
 

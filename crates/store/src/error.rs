@@ -101,6 +101,12 @@ impl StoreError {
         Self::new(ErrorKind::Corrupt, code, message)
     }
 
+    /// Events that are missing or damaged: `projection_gap`.
+    pub fn gap(ordinals: Vec<u64>) -> Self {
+        let message = format!("events are missing or damaged at ordinals {ordinals:?}");
+        Self::corrupt("projection_gap", message).at(ordinals)
+    }
+
     /// A request that breaks the contract.
     pub fn invalid(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, code, message)

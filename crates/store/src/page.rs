@@ -116,14 +116,6 @@ struct Reader<'a> {
     runs: Vec<(Arc<RunRow>, Arc<Spine>)>,
 }
 
-/// The opposite direction.
-fn opposite(direction: Direction) -> Direction {
-    match direction {
-        Direction::Older => Direction::Newer,
-        Direction::Newer => Direction::Older,
-    }
-}
-
 impl Reader<'_> {
     fn last_position(&self) -> Position {
         Position {
@@ -209,7 +201,7 @@ impl Reader<'_> {
             Start::Behind(_) => true,
             Start::At(_) | Start::AtOrdinal(_) | Start::Key(_) => {
                 let at = items.first().map(|item| item.position);
-                let others = self.items(at.unwrap_or(from), opposite(direction), 2)?;
+                let others = self.items(at.unwrap_or(from), direction.opposite(), 2)?;
                 others.iter().any(|item| Some(item.position) != at)
             }
         };

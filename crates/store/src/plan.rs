@@ -250,7 +250,7 @@ fn find_event(
     for ordinal in snapshot.event_ids(log.family, hash64(id.as_bytes()))? {
         let found = snapshot.events(log.log_no, ordinal, ordinal, 1, usize::MAX)?;
         let Some(FoundEvent::Whole(row)) = found.into_iter().next() else {
-            return Err(gap(vec![ordinal]));
+            return Err(StoreError::gap(vec![ordinal]));
         };
         let view = folio_codec::decode_event(row.form, &row.body)?;
         if view.id == id {
@@ -292,12 +292,6 @@ pub(crate) fn run_of(
             format!("run {run_no} of log {log_no} is missing"),
         )
     })
-}
-
-/// Events that are missing or damaged.
-pub(crate) fn gap(ordinals: Vec<u64>) -> StoreError {
-    let message = format!("events are missing or damaged at ordinals {ordinals:?}");
-    StoreError::corrupt("projection_gap", message).at(ordinals)
 }
 
 /// Whether an authority lets a writer append.

@@ -247,7 +247,7 @@ impl Pages<'_> {
         let place = |row: &ProjectedRow| (row.position, row.hash());
         let first = rows.first().map(place);
         let last = rows.last().map(place);
-        let (onward, back) = (self.plan.direction, opposite(self.plan.direction));
+        let (onward, back) = (self.plan.direction, self.plan.direction.opposite());
         let ahead = last
             .filter(|_| self.scanned.more)
             .map(|at| self.cursor(onward, at, None));
@@ -288,7 +288,7 @@ impl Pages<'_> {
                 row: text,
             }),
             Projected::Gap { ordinals } => match self.request.on_gap {
-                OnGap::Fail => Err(gap(&ordinals).into()),
+                OnGap::Fail => Err(StoreError::gap(ordinals).into()),
                 OnGap::Mark => Ok(Entry::Gap {
                     source: self.source.into(),
                     from: ordinals.iter().min().copied().unwrap_or_default(),
@@ -375,16 +375,4 @@ impl Pages<'_> {
         };
         self.page(vec![entry], older, newer)
     }
-}
-
-fn opposite(direction: Direction) -> Direction {
-    match direction {
-        Direction::Older => Direction::Newer,
-        Direction::Newer => Direction::Older,
-    }
-}
-
-fn gap(ordinals: &[u64]) -> StoreError {
-    let message = format!("events are missing or damaged at ordinals {ordinals:?}");
-    StoreError::corrupt("projection_gap", message).at(ordinals.to_vec())
 }
