@@ -4,7 +4,6 @@ use folio_core::item::LanePart;
 use folio_core::reduce::{Material, reduce};
 use folio_core::{EventView, StoredMessage};
 use folio_store::{LoadedItem, StoreError, StoredEvent};
-use std::sync::Arc;
 
 /// A row, or the ordinals for want of which there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +20,7 @@ pub enum Projected {
 /// The row of an item at a watermark.
 pub fn project_row<'a>(loaded: &'a LoadedItem, through: u64) -> Projected {
     let mut ordinals = loaded.damaged.clone();
-    let mut read = |event: &'a Arc<StoredEvent>| {
+    let mut read = |event: &'a StoredEvent| {
         let view = event.view().ok();
         if view.is_none() {
             ordinals.push(event.ordinal);

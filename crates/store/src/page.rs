@@ -291,18 +291,14 @@ impl Reader<'_> {
             })
             .collect();
         ordinals.sort_unstable();
-        ordinals.dedup();
         self.learn_runs(chosen.iter().map(|(item, ..)| item.run_no))?;
-        let events = self.events(&ordinals)?;
+        let mut events = self.events(&ordinals)?;
         let mut loaded = Vec::with_capacity(chosen.len());
         for (item, own, lanes, last_chunk) in chosen {
             let mut damaged = Vec::new();
-            let mut take = |ordinals: Vec<u64>| -> Vec<Arc<StoredEvent>> {
+            let mut take = |ordinals: Vec<u64>| -> Vec<StoredEvent> {
                 let take = ordinals.into_iter().filter_map(|ordinal| {
-                    let at = events
-                        .binary_search_by_key(&ordinal, |event| event.ordinal)
-                        .ok();
-                    let event = at.and_then(|at| events.get(at).cloned());
+                    let event = events.take(ordinal);
                     if event.is_none() {
                         damaged.push(ordinal);
                     }
@@ -397,9 +393,10 @@ impl Reader<'_> {
         Ok(known)
     }
 
-    /// The whole events among some ordinals, read as few ranges.
-    fn events(&mut self, ordinals: &[u64]) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
-        let mut events = Vec::with_capacity(ordinals.len());
+    /// The whole events among some sorted ordinals, which may repeat, read as
+    /// few ranges.
+    fn events(&mut self, ordinals: &[u64]) -> Result<Pool, StoreError> {
+        let mut pool = Pool(Vec::with_capacity(ordinals.len()));
         let mut rest = ordinals;
         while let [first, ..] = rest {
             let near = rest
@@ -411,22 +408,52 @@ impl Reader<'_> {
             let last = range.last().unwrap_or(first);
             let limit = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
             let log_no = self.log.log_no;
-            for found in self
+            let found = self
                 .snapshot
-                .events(log_no, *first, *last, limit, usize::MAX)?
-            {
+                .events(log_no, *first, *last, limit, usize::MAX)?;
+            let mut wanted = range;
+            for found in found {
+                let ordinal = found.ordinal();
+                let passed = wanted
+                    .iter()
+                    .take_while(|wanted| **wanted < ordinal)
+                    .count();
+                wanted = wanted.get(passed..).unwrap_or_default();
+                let uses = wanted
+                    .iter()
+                    .take_while(|wanted| **wanted == ordinal)
+                    .count();
                 let FoundEvent::Whole(row) = found else {
                     continue;
                 };
                 self.stats.events += 1;
                 self.stats.bytes += row.body.len() as u64;
-                if range.binary_search(&row.ordinal).is_ok() {
+                if uses > 0 {
                     let (_, spine) = self.run(row.run_no)?;
-                    events.push(Arc::new(stored(row, &spine)));
+                    pool.0.push((ordinal, uses, Some(stored(row, &spine))));
                 }
             }
             rest = after;
         }
-        Ok(events)
+        Ok(pool)
+    }
+}
+
+/// Events on their way to the items that need them: ordinal, how many still
+/// need it, and the event. The last one to need an event gets it.
+struct Pool(Vec<(u64, usize, Option<StoredEvent>)>);
+
+impl Pool {
+    fn take(&mut self, ordinal: u64) -> Option<StoredEvent> {
+        let at = self
+            .0
+            .binary_search_by_key(&ordinal, |(ordinal, ..)| *ordinal);
+        let (_, uses, event) = self.0.get_mut(at.ok()?)?;
+        *uses -= 1;
+        if *uses == 0 {
+            event.take()
+        } else {
+            event.clone()
+        }
     }
 }

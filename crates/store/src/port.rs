@@ -324,9 +324,9 @@ pub struct LoadedItem {
     /// The run of its first contribution.
     pub run: Arc<RunRow>,
     /// The events that the row needs, ascending.
-    pub events: Vec<Arc<StoredEvent>>,
+    pub events: Vec<StoredEvent>,
     /// The chunks of its open lanes.
-    pub chunks: Vec<(LanePart, Vec<Arc<StoredEvent>>)>,
+    pub chunks: Vec<(LanePart, Vec<StoredEvent>)>,
     /// Ordinals that are missing or damaged.
     pub damaged: Vec<u64>,
 }

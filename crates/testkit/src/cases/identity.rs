@@ -67,7 +67,7 @@ fn show(loaded: &LoadedItem, through: u64) -> Result<Shown, String> {
     }
     let mut chunks: Vec<(LanePart, Vec<EventView<'_>>)> = Vec::new();
     for (lane, of_lane) in &loaded.chunks {
-        let views: Result<Vec<_>, _> = of_lane.iter().map(|event| event.view()).collect();
+        let views: Result<Vec<_>, _> = of_lane.iter().map(folio_store::StoredEvent::view).collect();
         chunks.push((*lane, views.map_err(told)?));
     }
     let material = Material {
