@@ -121,6 +121,16 @@ impl Line {
         items
     }
 
+    /// Whether the line ends in something that is not complete and may still
+    /// become so: the file ends within it.
+    pub fn is_torn(&self) -> bool {
+        if self.ended {
+            return false;
+        }
+        let rest = self.bytes.get(objects(&self.bytes).1..).unwrap_or_default();
+        self.oversize.is_some() || !trim(rest).is_empty()
+    }
+
     fn item(&self, index: usize, body: Body) -> Item {
         Item {
             line: self.number,

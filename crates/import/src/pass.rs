@@ -87,6 +87,8 @@ pub(crate) struct Pass {
     appended: u64,
     refused: Vec<Diagnostic>,
     line: u64,
+    /// The last line, where the file ends within it.
+    torn: Option<u64>,
 }
 
 impl Pass {
@@ -125,6 +127,7 @@ impl Pass {
             waiting_bytes: 0,
             refused: Vec::new(),
             line: 0,
+            torn: None,
             held,
         };
         pass.compare();
@@ -137,6 +140,7 @@ impl Pass {
             return Ok(false);
         };
         self.line = line.number;
+        self.torn = line.is_torn().then_some(line.number);
         let mut out = Increment::default();
         self.translator.push(&line, &mut out);
         self.absorb(out);
@@ -199,7 +203,17 @@ impl Pass {
     }
 
     pub fn findings(&self) -> (Vec<Diagnostic>, Manifest) {
-        self.translator.findings()
+        let (mut noticed, manifest) = self.translator.findings();
+        if let Some(line) = self.torn {
+            noticed.push(Diagnostic {
+                code: "torn_line",
+                message: "the file ends within this line; import it again when the line is whole"
+                    .to_owned(),
+                line: Some(line),
+                detail: None,
+            });
+        }
+        (noticed, manifest)
     }
 
     /// Why records cannot be kept; such a source is rejected.

@@ -355,6 +355,25 @@ async fn damage_inside_a_session_loses_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_torn_last_line_is_told_and_taken_when_it_is_whole() {
+    let whole_source = format!("{}\n{}\n", prompt(1, "hello"), said(2, "there"));
+    let place = Bench::new();
+    let torn = place
+        .import(&whole_source.as_bytes()[..whole_source.len() - 20])
+        .await;
+    let told: Vec<_> = torn.diagnostics.iter().map(|d| (d.code, d.line)).collect();
+    assert_eq!(told, [("torn_line", Some(2))]);
+    let grown = place.import(whole_source.as_bytes()).await;
+    assert_eq!(grown.diagnostics_total, 0);
+    assert_eq!(place.state().await, whole(whole_source.as_bytes()).await);
+    // A complete record without its line end is no torn one.
+    let ended = Bench::new()
+        .import(&whole_source.as_bytes()[..whole_source.len() - 1])
+        .await;
+    assert_eq!(ended.diagnostics_total, 0);
+}
+
+#[tokio::test]
 async fn a_line_of_more_than_a_batch_is_split() {
     let bench = Bench::new();
     let big = |n: usize| {
