@@ -244,15 +244,15 @@ impl Pages<'_> {
     /// A page of whole rows.
     fn rows(mut self) -> Result<Page, TranscriptError> {
         let rows = std::mem::take(&mut self.scanned.rows);
-        let place = |row: &ProjectedRow| (row.position, row.hash());
-        let first = rows.first().map(place);
-        let last = rows.last().map(place);
         let (onward, back) = (self.plan.direction, self.plan.direction.opposite());
-        let ahead = last
-            .filter(|_| self.scanned.more)
-            .map(|at| self.cursor(onward, at, None));
-        let behind = self.scanned.before.then(|| match first {
-            Some(at) => self.cursor(back, at, None),
+        // A cursor is made only where something lies beyond it.
+        let at = |row: &ProjectedRow, direction| {
+            self.cursor(direction, (row.position, row.hash()), None)
+        };
+        let last = rows.last().filter(|_| self.scanned.more);
+        let ahead = last.map(|row| at(row, onward));
+        let behind = self.scanned.before.then(|| match rows.first() {
+            Some(row) => at(row, back),
             None => self.cursor(back, (self.start_position(), NO_ITEM), None),
         });
         let entries = rows.into_iter().map(|row| self.entry(row));
