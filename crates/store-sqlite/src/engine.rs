@@ -259,10 +259,19 @@ impl Engine for SqliteEngine {
         let found = (|| {
             let mut statement = conn.prepare("PRAGMA quick_check(10)")?;
             let found = statement.query_map([], |row| row.get::<_, String>(0))?;
-            found.collect::<Result<Vec<_>, _>>()
+            let mut found = found.collect::<Result<Vec<_>, _>>()?;
+            found.retain(|line| line != "ok");
+            if found.is_empty() {
+                for (wrong, sql) in sql::ORPHANS {
+                    if conn.query_row(sql, [], |row| row.get(0))? {
+                        found.push((*wrong).to_owned());
+                    }
+                }
+            }
+            Ok(found)
         })()
         .map_err(Error::Sql)?;
-        if found == ["ok"] {
+        if found.is_empty() {
             return Ok(());
         }
         Err(StoreError::corrupt(

@@ -289,3 +289,33 @@ pub const DROP_CONTRIB: [&str; 3] = [
 
 /// The session row.
 pub const DROP_SESSION: &str = "DELETE FROM sessions WHERE session_no = ?1";
+
+/// Rows that no other row leads to any more: what each says is wrong, and how
+/// to see whether there is one. These look at whole tables; only `check` uses
+/// them.
+pub const ORPHANS: &[(&str, &str)] = &[
+    (
+        "a log belongs to no session",
+        "SELECT EXISTS (SELECT 1 FROM logs WHERE log_no NOT IN (SELECT log_no FROM sessions))",
+    ),
+    (
+        "a session has no log",
+        "SELECT EXISTS (SELECT 1 FROM sessions WHERE log_no NOT IN (SELECT log_no FROM logs))",
+    ),
+    (
+        "a log has no span",
+        "SELECT EXISTS (SELECT 1 FROM logs WHERE log_no NOT IN (SELECT log_no FROM spans))",
+    ),
+    (
+        "an event belongs to no log",
+        "SELECT EXISTS (SELECT 1 FROM events WHERE (k >> 33) NOT IN (SELECT log_no FROM logs))",
+    ),
+    (
+        "a note belongs to no notes log",
+        "SELECT EXISTS (SELECT 1 FROM contrib_facts WHERE (k >> 33) NOT IN (SELECT c FROM contrib_logs))",
+    ),
+    (
+        "a notes log belongs to no log",
+        "SELECT EXISTS (SELECT 1 FROM contrib_logs WHERE scope NOT IN (SELECT log_no FROM logs))",
+    ),
+];

@@ -7,7 +7,7 @@ use crate::index::{Items, Wanted, open_run};
 use crate::plan::session_and_log;
 use crate::port::{Finding, IndexStatus, VerifyReport};
 use crate::rows::{EventRow, FoundEvent, LogRow, RunRow, SegRow};
-use folio_codec::{EMPTY_CHAIN, chain_next, event_digest, fact_digest, facts_chain_next};
+use folio_codec::{EMPTY_CHAIN, chain_next, event_digest, fact_digest, facts_chain_next, hash64};
 use folio_core::assign::Tail;
 use folio_core::item::LanePart;
 use folio_core::{Direction, Item, PROJECTION_VERSION, Position};
@@ -262,14 +262,30 @@ fn verify_events(
             let run = match spines.entry(row.run_no) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => {
-                    new.insert(crate::plan::run_of(snapshot, log.log_no, row.run_no)?)
+                    let run = crate::plan::run_of(snapshot, log.log_no, row.run_no)?;
+                    if !run_is_found(snapshot, log.log_no, &run)? {
+                        let message = format!("run {} is not found by its ids", run.spine.run_id);
+                        finding("lookup_mismatch", message);
+                    }
+                    new.insert(run)
                 }
             };
+            if !snapshot
+                .event_ids(log.family, hash64(view.id.as_bytes()))?
+                .contains(&ordinal)
+            {
+                finding(
+                    "lookup_mismatch",
+                    format!("event {} is not found by its id", view.id),
+                );
+            }
             let sequence = sequences.entry(row.run_no).or_default();
             *sequence += 1;
             if *sequence != row.run_seq {
                 let message = format!("event_seq is {}, not {sequence}", row.run_seq);
                 finding("event_seq", message);
+                // What follows is judged by where it goes on.
+                *sequence = row.run_seq;
             }
             if view.is_terminal() != (run.terminal == Some(ordinal)) {
                 finding(
@@ -297,6 +313,21 @@ fn verify_events(
         });
     }
     Ok(report.findings.len() == findings_before)
+}
+
+/// Whether a run is found by each of its ids.
+fn run_is_found(snapshot: &dyn Snapshot, log_no: u64, run: &RunRow) -> Result<bool, StoreError> {
+    let spine = &run.spine;
+    let found = [
+        snapshot.run_by_id(log_no, spine.run_id.as_str())?,
+        snapshot.run_by_invocation(log_no, spine.invocation_id.as_str())?,
+        snapshot.last_run_of_turn(log_no, spine.turn_id.as_str(), run.run_no.saturating_add(1))?,
+    ];
+    Ok(found.iter().all(|found| {
+        found
+            .as_ref()
+            .is_some_and(|found| found.run_no == run.run_no)
+    }))
 }
 
 fn verify_index(
@@ -352,6 +383,22 @@ fn verify_index(
         };
         for item in stored {
             report.items += 1;
+            let same_identity =
+                snapshot.items_by_hash(log.index_no, hash64(item.base().as_bytes()));
+            let found = match same_identity {
+                Ok(found) => found.iter().any(|found| found.position == item.position),
+                Err(error) if error.kind() == crate::ErrorKind::Corrupt => false,
+                Err(error) => return Err(error),
+            };
+            if !found {
+                let message = format!("item {} is not found by its key", item.key);
+                let at = Some(item.position.ordinal);
+                report.findings.push(Finding {
+                    code: "lookup_mismatch",
+                    at,
+                    message,
+                });
+            }
             if wanted.remove(&item.position).as_ref() != Some(&item) {
                 let message = format!("item {} is not what its events make it", item.key);
                 let at = Some(item.position.ordinal);
@@ -429,6 +476,20 @@ fn verify_facts(
             }
             for fact in facts {
                 report.facts += 1;
+                let by_id = snapshot.facts_by_id(contrib.contrib_no, hash64(fact.id.as_bytes()))?;
+                let before = fact.seq.checked_sub(1).map(|seq| (fact.anchor, seq));
+                let (no, newer) = (contrib.contrib_no, Direction::Newer);
+                let by_anchor = snapshot.facts_by_anchor(no, before, newer, 1)?;
+                let found = by_id.iter().any(|found| found.seq == fact.seq)
+                    && by_anchor.first().is_some_and(|found| found.seq == fact.seq);
+                if !found {
+                    let message = format!(
+                        "entry {} of {} is not found by its id and anchor",
+                        fact.seq, contrib.source
+                    );
+                    let (code, at) = ("lookup_mismatch", Some(fact.seq));
+                    report.findings.push(Finding { code, at, message });
+                }
                 chain = facts_chain_next(&chain, fact.seq, &fact_digest(&fact.body));
                 if fact.seq != next || chain != fact.chain {
                     let message = format!("the chain of {} breaks at {}", contrib.source, fact.seq);

@@ -342,7 +342,7 @@ impl<E: Engine> Ledger for Embedded<E> {
             if found.is_empty() && query.max_count > 0 {
                 return Err(StoreError::gap(vec![from]));
             }
-            whole(snapshot, &log, found, from..)
+            whole(snapshot, &log, without_gaps(found, from))
         })
     }
 
@@ -362,7 +362,7 @@ impl<E: Engine> Ledger for Embedded<E> {
                         .unwrap_or(FoundEvent::Damaged { ordinal: *ordinal }),
                 );
             }
-            whole(snapshot, &log, found, ordinals.iter().copied())
+            whole(snapshot, &log, found)
         })
     }
 
@@ -379,19 +379,35 @@ impl<E: Engine> Ledger for Embedded<E> {
     }
 }
 
-/// The rows as events, or the ordinals that are not where they must be.
+/// The most missing ordinals that one answer names.
+const MAX_NAMED: u64 = 1_000;
+
+/// A range in which every row that is passed over stands as a damaged one.
+fn without_gaps(found: Vec<FoundEvent>, from: u64) -> Vec<FoundEvent> {
+    let mut out = Vec::with_capacity(found.len());
+    let mut next = from;
+    for found in found {
+        let ordinal = found.ordinal();
+        let missing = next..ordinal.min(next.saturating_add(MAX_NAMED));
+        out.extend(missing.map(|ordinal| FoundEvent::Damaged { ordinal }));
+        next = ordinal + 1;
+        out.push(found);
+    }
+    out
+}
+
+/// The rows as events, or the ordinals of those that are damaged.
 fn whole(
     snapshot: &dyn Snapshot,
     log: &LogRow,
     found: Vec<FoundEvent>,
-    expected: impl Iterator<Item = u64>,
 ) -> Result<Vec<StoredEvent>, StoreError> {
     let mut spines: HashMap<u32, Arc<Spine>> = HashMap::new();
     let mut events = Vec::with_capacity(found.len());
     let mut missing = Vec::new();
-    for (found, expected) in found.into_iter().zip(expected) {
+    for found in found {
         match found {
-            FoundEvent::Whole(row) if row.ordinal == expected => {
+            FoundEvent::Whole(row) => {
                 let spine = match spines.entry(row.run_no) {
                     Entry::Occupied(known) => known.into_mut(),
                     Entry::Vacant(new) => {
@@ -401,7 +417,7 @@ fn whole(
                 };
                 events.push(stored(row, spine));
             }
-            _ => missing.push(expected),
+            FoundEvent::Damaged { ordinal } => missing.push(ordinal),
         }
     }
     if missing.is_empty() {

@@ -124,7 +124,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Items from a position on that exist at the watermark.
+    /// Items from a position on that exist at the watermark. Items are numbered
+    /// without gaps, so a lost or misplaced index row shows: between two rows,
+    /// and at the ends of the index, whose numbers are known.
     fn items(
         &mut self,
         from: Position,
@@ -139,8 +141,31 @@ impl Reader<'_> {
             .snapshot
             .items(self.log.index_no, from, direction, limit)?;
         self.stats.items += items.len() as u64;
+        let follows = |a: &Item, b: &Item| match direction {
+            Direction::Older => a.number == b.number + 1,
+            Direction::Newer => a.number + 1 == b.number,
+        };
+        let consecutive = items
+            .windows(2)
+            .all(|pair| matches!(pair, [a, b] if follows(a, b)));
+        let end = match direction {
+            Direction::Older => 1,
+            Direction::Newer => self.log.items,
+        };
+        let ends = items.len() == limit || items.last().is_none_or(|item| item.number == end);
+        if !consecutive || !ends {
+            return Err(self.lost_rows());
+        }
         items.retain(|item| item.position.ordinal <= self.through);
         Ok(items)
+    }
+
+    fn lost_rows(&self) -> StoreError {
+        let message = format!(
+            "index {} of log {} has lost or misplaced rows: rebuild it",
+            self.log.index_no, self.log.log_no
+        );
+        StoreError::corrupt("index_damaged", message)
     }
 
     /// The items of the page, whether more follow, and whether any lie before
@@ -190,7 +215,7 @@ impl Reader<'_> {
             .max_items
             .saturating_add(1 + usize::from(skip.is_some()));
         let mut items = self.items(from, direction, want)?;
-        self.check_numbers(&items, query, skip)?;
+        self.check_start(items.first(), query, skip)?;
         if skip.is_some() && items.first().map(|item| item.position) == skip {
             items.remove(0);
         }
@@ -223,36 +248,40 @@ impl Reader<'_> {
             })
     }
 
-    /// Items are numbered without gaps: a lost or misplaced index row shows.
-    fn check_numbers(
-        &self,
-        items: &[Item],
+    /// What the beginning of a page must be, where it is known.
+    fn check_start(
+        &mut self,
+        first: Option<&Item>,
         query: &ItemQuery,
         skip: Option<Position>,
     ) -> Result<(), StoreError> {
-        let step = |a: &Item, b: &Item| match query.direction {
-            Direction::Older => a.number == b.number + 1,
-            Direction::Newer => a.number + 1 == b.number,
-        };
-        let consecutive = items
-            .windows(2)
-            .all(|pair| matches!(pair, [a, b] if step(a, b)));
-        let ends = match (&query.start, query.direction, items.first()) {
-            (Start::Edge, Direction::Older, first) if self.through == self.log.head => {
-                first.map_or(0, |item| item.number) == self.log.items
+        let number = first.map_or(0, |item| item.number);
+        let right = match (&query.start, query.direction) {
+            (Start::Edge, Direction::Older) => {
+                // The first item beyond the watermark has the next number.
+                let beyond = Position {
+                    ordinal: self.through + 1,
+                    slot: 0,
+                };
+                let after = if self.through < self.log.head {
+                    let index_no = self.log.index_no;
+                    self.snapshot.items(index_no, beyond, Direction::Newer, 1)?
+                } else {
+                    Vec::new()
+                };
+                self.stats.items += after.len() as u64;
+                let next = after.first().map_or(self.log.items + 1, |item| item.number);
+                number + 1 == next
             }
-            (Start::Edge, Direction::Newer, Some(first)) => first.number == 1,
-            (Start::Behind(_), _, first) => first.map(|item| item.position) == skip,
+            (Start::Edge, Direction::Newer) => match first {
+                Some(item) => item.number == 1,
+                // Nothing at this watermark: whatever there is comes later.
+                None => self.through < self.log.head || self.log.items == 0,
+            },
+            (Start::Behind(_), _) => first.map(|item| item.position) == skip,
             _ => true,
         };
-        if consecutive && ends {
-            return Ok(());
-        }
-        let message = format!(
-            "index {} of log {} has lost or misplaced rows: rebuild it",
-            self.log.index_no, self.log.log_no
-        );
-        Err(StoreError::corrupt("index_damaged", message))
+        if right { Ok(()) } else { Err(self.lost_rows()) }
     }
 
     /// Loads what items need until a budget is spent; answers whether some

@@ -44,7 +44,7 @@
 //! * **S19** Opening what is no store, a newer schema or a locked store is a
 //!   typed error that says what to do.
 //! * **S20** Limits are enforced with typed errors: ids, nesting, a batch of
-//!   4,096 events or 16 MiB.
+//!   4,096 events or 16 MiB (one larger event may come alone).
 //! * **S21** An error in or after the sync is `indeterminate` for the batch and
 //!   `unavailable` for what was queued; the store accepts nothing more until
 //!   it was opened again.

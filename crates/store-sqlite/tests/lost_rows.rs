@@ -1,0 +1,179 @@
+//! Rows that are gone or moved are noticed: by the read that needs them where
+//! it can know, and by `verify` and `check` everywhere.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use folio_core::{Direction, Fact, FactOp, ForeignId, SessionId};
+use folio_store::{
+    Admin, AppendBatch, ContributionBatch, ItemIndex, ItemQuery, Ledger, NOTES, NewSession, Start,
+    StoreError,
+};
+use folio_store_sqlite::{SqliteConfig, SqliteStore};
+use folio_testkit::workload::Periodic;
+use std::path::PathBuf;
+
+struct Place {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+    id: SessionId,
+}
+
+/// A store with one session of three turns and some notes, closed.
+async fn filled() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("folio.db");
+    let id = SessionId::new("s1").unwrap();
+    let store = open(&path);
+    store
+        .create_session(NewSession::native(id.clone()))
+        .await
+        .unwrap();
+    let facts = (0..3)
+        .map(|n| Fact {
+            id: ForeignId::new(format!("n{n}")).unwrap(),
+            op: FactOp::Put,
+            anchor: n,
+            ts: None,
+            kind: "mode_change".into(),
+            turn_id: None,
+            visible: true,
+            data: None,
+        })
+        .collect();
+    let batch = AppendBatch {
+        contributions: Some(ContributionBatch {
+            source: NOTES.into(),
+            facts,
+        }),
+        ..AppendBatch::native(Periodic::new("s1").batch(0, 3))
+    };
+    store.append(&id, batch).await.unwrap();
+    store.close().await.unwrap();
+    Place {
+        _folder: folder,
+        path,
+        id,
+    }
+}
+
+fn open(path: &std::path::Path) -> SqliteStore {
+    folio_store_sqlite::open(&SqliteConfig::new(path)).unwrap()
+}
+
+impl Place {
+    /// Damages the file behind the store's back and opens it.
+    fn after(&self, sql: &str) -> SqliteStore {
+        let raw = rusqlite::Connection::open(&self.path).unwrap();
+        assert_ne!(raw.execute(sql, []).unwrap(), 0, "{sql} changes something");
+        drop(raw);
+        open(&self.path)
+    }
+
+    async fn walk(&self, store: &SqliteStore, direction: Direction) -> Result<usize, StoreError> {
+        let mut start = Start::Edge;
+        let mut count = 0;
+        loop {
+            let (max_items, max_bytes) = (4, 1 << 20);
+            let query = ItemQuery {
+                through: None,
+                direction,
+                start,
+                max_items,
+                max_bytes,
+            };
+            let page = store.read_items(&self.id, query).await?;
+            count += page.items.len();
+            match page.items.last() {
+                Some(last) if page.more => start = Start::Behind(last.item.position),
+                _ => return Ok(count),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_page_is_shorter_for_a_lost_index_row() {
+    for sql in [
+        "DELETE FROM items",
+        "DELETE FROM items WHERE p = (SELECT max(p) FROM items)",
+        "DELETE FROM items WHERE p = (SELECT min(p) FROM items)",
+        "DELETE FROM items WHERE p IN (SELECT p FROM items ORDER BY p LIMIT 1 OFFSET 9)",
+    ] {
+        let place = filled().await;
+        let store = place.after(sql);
+        for direction in [Direction::Older, Direction::Newer] {
+            let error = place.walk(&store, direction).await.unwrap_err();
+            assert_eq!(error.code(), "index_damaged", "{sql} {direction:?}");
+        }
+        assert!(
+            !store.verify(&place.id).await.unwrap().findings.is_empty(),
+            "{sql}"
+        );
+        store.rebuild_index(&place.id).await.unwrap();
+        assert_eq!(place.walk(&store, Direction::Older).await.unwrap(), 30);
+        assert_eq!(store.verify(&place.id).await.unwrap().findings, [], "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn verify_compares_every_lookup() {
+    for sql in [
+        "DELETE FROM item_keys",
+        "UPDATE item_keys SET h = h + 1",
+        "DELETE FROM event_ids",
+        "UPDATE event_ids SET h = h + 1",
+        "DELETE FROM contrib_ids",
+        "DELETE FROM contrib_items",
+        "UPDATE contrib_items SET anchor = anchor + 1",
+        "DELETE FROM contrib_facts WHERE k = (SELECT min(k) FROM contrib_facts)",
+        "DELETE FROM events WHERE k = (SELECT max(k) FROM events)",
+    ] {
+        let place = filled().await;
+        let store = place.after(sql);
+        let report = store.verify(&place.id).await;
+        assert!(
+            report.is_err() || report.is_ok_and(|r| !r.findings.is_empty()),
+            "{sql}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn check_finds_what_nothing_leads_to_any_more() {
+    for sql in [
+        "DELETE FROM sessions",
+        "DELETE FROM logs",
+        "DELETE FROM spans",
+        "DELETE FROM contrib_logs",
+        "UPDATE contrib_logs SET scope = scope + 1",
+    ] {
+        let place = filled().await;
+        let store = place.after(sql);
+        let error = store.check().await.unwrap_err();
+        assert_eq!(error.code(), "database_damaged", "{sql}");
+    }
+    let place = filled().await;
+    open(&place.path).check().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_gap_names_the_events_that_are_missing() {
+    let place = filled().await;
+    let store = place.after("DELETE FROM events WHERE (k & 0xff) BETWEEN 11 AND 13");
+    let query = folio_store::RangeQuery {
+        from: 1,
+        to: 42,
+        max_count: 100,
+        max_bytes: 1 << 20,
+    };
+    let error = store.range(&place.id, query).await.unwrap_err();
+    assert_eq!(
+        (error.code(), error.ordinals()),
+        ("projection_gap", &[11, 12, 13][..])
+    );
+    let findings = store.verify(&place.id).await.unwrap().findings;
+    let sequences = findings
+        .iter()
+        .filter(|finding| finding.code == "event_seq")
+        .count();
+    assert!(sequences <= 1, "one gap is one finding: {findings:?}");
+}
