@@ -37,9 +37,17 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
             let message = format!("the program cannot start: {error}");
             Failure::new(Exit::Internal, "runtime_failed", message)
         })?;
+    let mut out = Output::new(args.json, args.color);
+    if matches!(
+        args.command,
+        Command::Open { .. } | Command::Import(_) | Command::Rebuild { .. }
+    ) {
+        // Nobody has to read along for the work to be done.
+        out.outlive_reader();
+    }
     let mut app = App {
-        out: Output::new(args.json, args.color),
-        place: place(args.store)?,
+        out,
+        place: place(args.store.as_deref())?,
     };
     let exit = runtime.block_on(dispatch(&mut app, args.command));
     // What was written before an error is shown before the error.
@@ -127,19 +135,17 @@ impl App {
 }
 
 /// The store that was named, or the one in the data folder.
-fn place(named: Option<String>) -> Result<Place, Failure> {
-    let from_environment = std::env::var("FOLIO_STORE").ok();
-    if let Some(named) = named.filter(|named| !named.is_empty()) {
-        let path = named
-            .strip_prefix("sqlite:")
-            .filter(|path| !path.is_empty())
-            .ok_or_else(|| {
-                let message = format!("{named} names no store; write it as sqlite:PATH");
-                Failure::usage("store_unknown_kind", message)
-            })?;
-        let option = (from_environment.as_deref() != Some(&*named)).then(|| shell_word(&named));
+fn place(named: Option<&str>) -> Result<Place, Failure> {
+    // A variable that is set to nothing names nothing; an option that is empty
+    // is a mistake, such as a variable of a script that was never set.
+    let from_environment = std::env::var_os("FOLIO_STORE")
+        .filter(|value| !value.is_empty())
+        .map(|value| value.to_string_lossy().into_owned());
+    if let Some(named) = named.or(from_environment.as_deref()) {
+        let path = store_path(named)?;
+        let option = (from_environment.as_deref() != Some(named)).then(|| shell_word(named));
         return Ok(Place {
-            path: PathBuf::from(path),
+            path,
             option,
             default: false,
         });
@@ -155,6 +161,22 @@ fn place(named: Option<String>) -> Result<Place, Failure> {
         option: None,
         default: true,
     })
+}
+
+/// The file that `sqlite:PATH` names.
+fn store_path(named: &str) -> Result<PathBuf, Failure> {
+    let example = "write it as sqlite:PATH, such as sqlite:sessions.db";
+    let wrong = |message| Err(Failure::usage("store_unknown_kind", message));
+    match named.strip_prefix("sqlite:") {
+        None if named.is_empty() => wrong(format!("the store's name is empty; {example}")),
+        None => wrong(format!("{named} names no store; {example}")),
+        Some("") => wrong(format!("{named} names no file; {example}")),
+        // SQLite's word for a database that is gone when it is closed.
+        Some(":memory:") => wrong(format!(
+            "a store in memory would be lost when the command ends; {example}"
+        )),
+        Some(path) => Ok(PathBuf::from(path)),
+    }
 }
 
 /// A word as a shell takes it.

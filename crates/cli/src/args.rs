@@ -18,8 +18,8 @@ A SESSION is named by its id, by the beginning of its id, or by `latest`.";
 #[derive(Debug, Parser)]
 #[command(name = "folio", version, about, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Args {
-    /// The store, as sqlite:PATH [default: folio.db in your data folder]
-    #[arg(long, global = true, env = "FOLIO_STORE", value_name = "STORE")]
+    /// The store, as sqlite:PATH [default: $FOLIO_STORE, else folio.db in your data folder]
+    #[arg(long, global = true, value_name = "STORE")]
     pub store: Option<String>,
     /// Write JSON, one value a line
     #[arg(long, global = true)]
@@ -127,19 +127,19 @@ pub struct ShowOptions {
     /// The page with this item
     #[arg(long, value_name = "KEY", conflicts_with = "cursor")]
     pub around: Option<String>,
-    /// The page at this ordinal
+    /// The page at this ordinal; the first is 1
     #[arg(long, value_name = "ORDINAL", conflicts_with_all = ["cursor", "around"])]
     pub at: Option<u64>,
-    /// The most rows of a page
+    /// The most rows of a page; with --all, of one read
     #[arg(long, value_name = "N")]
     pub max_items: Option<usize>,
-    /// The most bytes of a page
+    /// The most bytes of a page; with --all, of one read
     #[arg(long, value_name = "N")]
     pub max_bytes: Option<usize>,
     /// Where events are missing or damaged: fail, or mark the place and go on
     #[arg(long, value_enum, default_value_t = Gaps::Fail, value_name = "WHAT")]
     pub on_gap: Gaps,
-    /// Everything, from the beginning
+    /// Everything, from the beginning; takes no place or direction
     #[arg(long, conflicts_with_all = ["cursor", "older", "newer", "around", "at"])]
     pub all: bool,
 }

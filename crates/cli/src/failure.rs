@@ -13,7 +13,8 @@
 //!
 //! With `--json` an error is one line on standard error,
 //! `{"error":{"code":"…","message":"…"}}`; otherwise it reads
-//! `error: message`. Standard output holds nothing but results.
+//! `error: message`. What keeps no command from its work is told the same way,
+//! as a `warning`. Standard output holds nothing but results.
 
 use folio_core::CursorError;
 use folio_core::json::quote;
@@ -87,6 +88,14 @@ impl Failure {
         Self::new(Exit::NotFound, code, message)
     }
 
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Error { code, .. } => code,
+            Self::Pipe => "output_closed",
+        }
+    }
+
     /// Tells the error, and with which code the program ends.
     pub fn tell(&self, json: bool) -> Exit {
         let Self::Error {
@@ -97,17 +106,26 @@ impl Failure {
         else {
             return Exit::Ok;
         };
-        if json {
-            let mut line = String::from(r#"{"error":{"code":"#);
-            quote(code, &mut line);
-            line.push_str(r#","message":"#);
-            quote(message, &mut line);
-            line.push_str("}}");
-            complain(&line);
-        } else {
-            complain(&format!("error: {}", crate::text::plain(message)));
-        }
+        remark(json, "error", code, message);
         *exit
+    }
+}
+
+/// Tells what the result of a command lacks, though the command went on.
+pub fn warn(json: bool, code: &str, message: &str) {
+    remark(json, "warning", code, message);
+}
+
+fn remark(json: bool, what: &str, code: &str, message: &str) {
+    if json {
+        let mut line = format!(r#"{{"{what}":{{"code":"#);
+        quote(code, &mut line);
+        line.push_str(r#","message":"#);
+        quote(message, &mut line);
+        line.push_str("}}");
+        complain(&line);
+    } else {
+        complain(&format!("{what}: {}", crate::text::plain(message)));
     }
 }
 
@@ -126,7 +144,8 @@ impl From<StoreError> for Failure {
             }
             _ => "",
         };
-        Self::new(exit_of(&error), error.code(), format!("{error}{hint}"))
+        let message = format!("{}{hint}", advice(&error));
+        Self::new(exit_of(&error), error.code(), message)
     }
 }
 
@@ -159,6 +178,22 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// What a store's error says to somebody at a command line.
+pub fn advice(error: &StoreError) -> String {
+    if error.kind() != ErrorKind::Indeterminate {
+        return error.to_string();
+    }
+    // A program would look its events up; a person runs the command again,
+    // which does that.
+    let why = std::error::Error::source(error)
+        .map(|source| format!(" ({source})"))
+        .unwrap_or_default();
+    format!(
+        "the disk did not take a commit{why}, and what was being written may or may not be kept; \
+         free some space or check the disk, then run the same command again"
+    )
+}
+
 /// The exit code of a store's error.
 pub fn exit_of(error: &StoreError) -> Exit {
     match (error.kind(), error.code()) {
@@ -169,5 +204,37 @@ pub fn exit_of(error: &StoreError) -> Exit {
         (ErrorKind::Invalid, _) => Exit::Invalid,
         (ErrorKind::Conflict, _) => Exit::Internal,
         _ => Exit::Store,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_that_may_be_kept_asks_for_the_same_command_again() {
+        let error = StoreError::new(
+            ErrorKind::Indeterminate,
+            "indeterminate",
+            "look the events up by id",
+        )
+        .caused_by(io::Error::other("disk I/O error"));
+        let failure = Failure::from(error);
+        let message = failure.to_string();
+        assert_eq!(failure.code(), "indeterminate");
+        assert!(message.contains("(disk I/O error)"), "{message}");
+        assert!(
+            message.contains("free some space or check the disk"),
+            "{message}"
+        );
+        assert!(message.ends_with("run the same command again"), "{message}");
+        assert!(!message.contains("by id"), "{message}");
+        assert!(matches!(
+            failure,
+            Failure::Error {
+                exit: Exit::Store,
+                ..
+            }
+        ));
     }
 }

@@ -13,6 +13,7 @@ mod output;
 mod render;
 mod select;
 mod text;
+mod walk;
 
 use clap::Parser;
 use failure::{Exit, Failure};

@@ -28,6 +28,9 @@ pub mod style {
 pub struct Output {
     writer: BufWriter<StdoutLock<'static>>,
     color: bool,
+    outlives_reader: bool,
+    /// Whether the reader is gone: nothing more is written.
+    closed: bool,
     /// Whether results are JSON lines.
     pub json: bool,
     /// The columns of the terminal, 80 where there is none.
@@ -51,21 +54,46 @@ impl Output {
         Self {
             writer: BufWriter::new(stdout.lock()),
             color,
+            outlives_reader: false,
+            closed: false,
             json,
             width: width.max(20),
         }
     }
 
+    /// From here on a reader who goes away does not end the command: the rest
+    /// of the output is dropped.
+    pub fn outlive_reader(&mut self) {
+        self.outlives_reader = true;
+    }
+
     /// Writes a line.
     pub fn line(&mut self, text: &str) -> Result<(), Failure> {
-        self.writer.write_all(text.as_bytes())?;
-        self.writer.write_all(b"\n")?;
-        Ok(())
+        self.reach(|writer| {
+            writer.write_all(text.as_bytes())?;
+            writer.write_all(b"\n")
+        })
     }
 
     /// Hands over what was written, so that a reader sees it now.
     pub fn flush(&mut self) -> Result<(), Failure> {
-        Ok(self.writer.flush()?)
+        self.reach(Write::flush)
+    }
+
+    fn reach(
+        &mut self,
+        write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        if self.closed {
+            return Ok(());
+        }
+        match write(&mut self.writer) {
+            Err(error) if self.outlives_reader && error.kind() == io::ErrorKind::BrokenPipe => {
+                self.closed = true;
+                Ok(())
+            }
+            done => Ok(done?),
+        }
     }
 
     /// Text in a style, where styles are shown.

@@ -1,14 +1,15 @@
 //! Rows as people read them.
 //!
 //! What was said is shown whole; what tools were asked and answered is folded
-//! to its first lines; usage and the state of a turn share one dim line.
+//! to its first lines; usage and the state of a turn share one dim line under
+//! what the model said or asked for.
 
 use crate::failure::Failure;
 use crate::output::{Output, style};
-use crate::text::{count, folded, moment, number, one_line, plain, wrapped};
+use crate::text::{Tokens, count, folded, moment, number, one_line, plain, wrapped};
 use anstyle::Style;
 use folio_core::json::{self, Json, Object};
-use folio_core::message::{Assistant, ToolCall, ToolResult, User};
+use folio_core::message::{Assistant, TokenUsage, ToolCall, ToolResult, User};
 use folio_core::{Number, StoredMessage};
 use folio_transcript::Entry;
 use std::collections::HashMap;
@@ -22,11 +23,26 @@ const ARGUMENTS: usize = 6;
 /// Lines of a thought that are shown.
 const THOUGHT_LINES: usize = 4;
 
+/// The usage of a model call that nothing was shown of yet.
+#[derive(Debug)]
+struct Early {
+    turn: String,
+    text: String,
+}
+
 /// Writes rows, one after the other.
 #[derive(Debug, Default)]
 pub struct Renderer {
     /// What the next dim line says.
     aside: Vec<String>,
+    /// Whether that line stands apart from the row above it.
+    apart: bool,
+    /// Usage that came before what the model said.
+    early: Option<Early>,
+    /// The turn of the row above, if the model made that row.
+    model_turn: Option<String>,
+    /// When the last result came.
+    result_ts: u64,
     /// The names of tools by their calls, where the calls were shown.
     tools: HashMap<String, String>,
     begun: bool,
@@ -68,8 +84,13 @@ impl Renderer {
 
     /// Writes what is still to be written.
     pub fn finish(&mut self, out: &mut Output) -> Result<(), Failure> {
+        self.settle();
+        let apart = std::mem::take(&mut self.apart);
         if self.aside.is_empty() {
             return Ok(());
+        }
+        if std::mem::replace(&mut self.begun, true) && apart {
+            out.line("")?;
         }
         let text = std::mem::take(&mut self.aside).join(" · ");
         for line in wrapped(&text, out.width.saturating_sub(2)) {
@@ -92,13 +113,11 @@ impl Renderer {
                 let what = format!("{} {}", row.decision, row.tool_name);
                 self.head(out, style, "permission", &moment(row.ts.whole()), &what)
             }
-            Ok(StoredMessage::TokenUsage(row)) => {
-                self.aside.push(usage(&row));
-                Ok(())
-            }
+            Ok(StoredMessage::TokenUsage(row)) => self.usage(out, &row),
             Ok(StoredMessage::TurnState(row)) => {
                 let why = row.abort_source.as_deref().or(row.error_class.as_deref());
                 let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+                self.settle();
                 self.aside.push(format!("turn {}{why}", row.status));
                 Ok(())
             }
@@ -117,7 +136,52 @@ impl Renderer {
         }
     }
 
-    /// Writes a note: one dim line.
+    /// Keeps a model call's usage for the line under what the model said in
+    /// it, which may stand before it or come next.
+    fn usage(&mut self, out: &mut Output, row: &TokenUsage) -> Result<(), Failure> {
+        let text = usage(row);
+        if self.model_turn.as_deref() == Some(turn_of(&row.turn_id)) {
+            self.settle();
+            self.aside.push(text);
+            return Ok(());
+        }
+        self.finish(out)?;
+        // A call that ended before the result above belongs to what asked for
+        // that result: nothing more of it comes.
+        if row.ts.whole() < self.result_ts {
+            self.aside.push(text);
+            self.apart = true;
+        } else {
+            let turn = turn_of(&row.turn_id).to_owned();
+            self.early = Some(Early { turn, text });
+        }
+        Ok(())
+    }
+
+    /// Gives usage that waits a line of its own.
+    fn settle(&mut self) {
+        if let Some(early) = self.early.take() {
+            self.apart |= self.aside.is_empty();
+            self.aside.push(early.text);
+        }
+    }
+
+    /// Begins a row of the model; usage of its turn that waits stands under it.
+    fn said(
+        &mut self,
+        out: &mut Output,
+        (style, label): (Style, &str),
+        (turn, at): (&str, u64),
+        aside: &str,
+    ) -> Result<(), Failure> {
+        let early = self.early.take_if(|early| early.turn == turn);
+        self.head(out, style, label, &moment(at), aside)?;
+        self.aside.extend(early.map(|early| early.text));
+        self.model_turn = Some(turn.to_owned());
+        Ok(())
+    }
+
+    /// Writes a note: one dim line, and the summary of a compaction below.
     pub fn note(
         &mut self,
         out: &mut Output,
@@ -127,6 +191,17 @@ impl Renderer {
     ) -> Result<(), Failure> {
         self.begin(out)?;
         let mut text = format!("note {} {kind}", moment(ts));
+        let compacted = data
+            .filter(|_| kind == "context_compacted")
+            .and_then(Json::as_object);
+        if let Some(data) = compacted {
+            let text = one_line(&format!("{text}{}", extent(&data)), out.width);
+            out.line(&out.paint(style::DIM, &text))?;
+            return match data.text("summary") {
+                Some(summary) if !summary.trim().is_empty() => body(out, &summary),
+                _ => Ok(()),
+            };
+        }
         if let Some(data) = data {
             text.push_str(": ");
             text.push_str(&data.as_text().map_or_else(|| data.to_string(), Into::into));
@@ -152,8 +227,8 @@ impl Renderer {
     }
 
     fn assistant(&mut self, out: &mut Output, row: &Assistant) -> Result<(), Failure> {
-        let at = moment(row.ts.whole());
-        self.head(out, style::ASSISTANT, "assistant", &at, &row.model_id)?;
+        let place = (turn_of(&row.turn_id), row.ts.whole());
+        self.said(out, (style::ASSISTANT, "assistant"), place, &row.model_id)?;
         if let Some(thinking) = row.thinking.as_ref().and_then(Json::as_object) {
             let text = thinking.text("text").unwrap_or_default();
             if text.trim().is_empty() {
@@ -174,9 +249,10 @@ impl Renderer {
     fn call(&mut self, out: &mut Output, row: &ToolCall) -> Result<(), Failure> {
         let name = row.display_name.as_deref().unwrap_or(&row.tool_name);
         self.tools.insert(row.id.clone(), name.to_owned());
-        let at = moment(row.ts.whole());
+        let label = format!("call {name}");
+        let place = (turn_of(&row.turn_id), row.ts.whole());
         let aside = row.intent.as_deref().unwrap_or_default();
-        self.head(out, style::TOOL, &format!("call {name}"), &at, aside)?;
+        self.said(out, (style::TOOL, &label), place, aside)?;
         let Some(args) = row.args.as_object() else {
             return fold(
                 out,
@@ -219,12 +295,14 @@ impl Renderer {
             style::TOOL
         };
         let at = moment(row.ts.whole());
+        self.result_ts = row.ts.whole();
         self.head(out, style, &label, &at, &aside.join(", "))?;
         fold(out, &result_text(&row.content), RESULT_LINES, Style::new())
     }
 
     fn begin(&mut self, out: &mut Output) -> Result<(), Failure> {
         self.finish(out)?;
+        self.model_turn = None;
         if std::mem::replace(&mut self.begun, true) {
             out.line("")?;
         }
@@ -254,6 +332,30 @@ impl Renderer {
             line.push_str(&out.paint(style::DIM, &rest));
         }
         out.line(&line)
+    }
+}
+
+/// The turn of a row; rows outside all turns share one.
+fn turn_of(turn: &Option<String>) -> &str {
+    turn.as_deref().unwrap_or_default()
+}
+
+/// What set a compaction off, and what it made of the history.
+fn extent(data: &Object<'_>) -> String {
+    let mut parts = Vec::new();
+    if let Some(trigger) = data.text("trigger") {
+        parts.push(trigger.into_owned());
+    }
+    let tokens = |name| data.get(name)?.parse().ok().map(number);
+    match (tokens("tokensBefore"), tokens("tokensAfter")) {
+        (Some(before), Some(after)) => parts.push(format!("{before} tokens became {after}")),
+        (Some(before), None) => parts.push(format!("of {before} tokens")),
+        _ => {}
+    }
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!("  {}", parts.join(", "))
     }
 }
 
@@ -329,18 +431,22 @@ fn blocks(raw: &str) -> String {
     }
 }
 
-fn usage(row: &folio_core::message::TokenUsage) -> String {
-    let mut parts = vec![format!("tokens {} in", number(row.input.whole()))];
-    let mut part = |value: &Option<Number>, what: &str| {
-        if let Some(value) = value.as_ref().map(Number::whole).filter(|value| *value > 0) {
-            parts.push(format!("{} {what}", number(value)));
-        }
+fn usage(row: &TokenUsage) -> String {
+    let whole = |value: &Option<Number>| value.as_ref().map(Number::whole);
+    let cached = whole(&row.cache_hit_input).or(whole(&row.cache_read));
+    let kept = whole(&row.cache_write_input).or(whole(&row.cache_creation));
+    let (cached, kept) = (cached.unwrap_or(0), kept.unwrap_or(0));
+    let prompt = row.input.whole();
+    let rest = prompt.saturating_sub(cached.saturating_add(kept));
+    let tokens = Tokens {
+        prompt,
+        new: whole(&row.cache_miss_input).unwrap_or(rest),
+        cached,
+        kept,
+        answer: row.output.whole(),
+        reasoning: whole(&row.reasoning).unwrap_or(0),
     };
-    part(&row.cache_hit_input, "of them from the cache");
-    part(&row.cache_write_input, "to the cache");
-    part(&Some(row.output.clone()), "out");
-    part(&row.reasoning, "of them reasoning");
-    let mut text = parts.join(", ");
+    let mut text = format!("tokens: {tokens}");
     if let Some(cost) = &row.cost_usd {
         text.push_str(&format!(", ${}", plain(cost.as_str())));
     }

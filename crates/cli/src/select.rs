@@ -1,16 +1,17 @@
 //! Which session is meant: an id, the beginning of one, or `latest`.
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
+use crate::walk::{Damaged, Seen, Walk};
 use folio_core::{Authority, SessionId};
-use folio_store::{SessionFilter, SessionInfo, Store, StoreError};
+use folio_store::{SessionInfo, Store, StoreError};
 
 /// Sessions of one slice of a listing.
 const SLICE: usize = 500;
 /// The most candidates that are named.
 const NAMED: usize = 10;
 
-/// The session that a word names.
-pub async fn session(store: &dyn Store, word: &str) -> Result<SessionInfo, Failure> {
+/// The session that a word names. `json` is the form of warnings.
+pub async fn session(store: &dyn Store, word: &str, json: bool) -> Result<SessionInfo, Failure> {
     let unknown = || {
         let message = format!("there is no session {word}; `folio sessions` lists them");
         Failure::not_found("session_not_found", message)
@@ -26,27 +27,20 @@ pub async fn session(store: &dyn Store, word: &str) -> Result<SessionInfo, Failu
         Err(error) => return Err(error.into()),
     }
     if word == "latest" {
-        return latest(store, all(store).await?).await?.ok_or_else(|| {
-            let message =
-                "the store holds no session; `folio open` or `folio import PATH` adds some";
-            Failure::not_found("session_not_found", message)
-        });
+        return newest(store, json).await;
     }
-    // Ids that begin with the word follow it directly.
-    let mut found = store
-        .sessions(SessionFilter::Readable, Some(id), NAMED + 1)
-        .await?;
-    found.retain(|info| info.id.as_str().starts_with(word));
+    let mut found = beginning(store, &id).await?;
     match (found.pop(), found.len()) {
         (None, _) => Err(unknown()),
-        (Some(info), 0) => Ok(info),
+        (Some(Seen::Session(info)), 0) => Ok(*info),
+        (Some(Seen::Damaged(damaged)), 0) => Err(damaged.into()),
         (Some(last), others) => {
-            let mut names: Vec<&str> = found.iter().map(|info| info.id.as_str()).collect();
-            if others < NAMED {
-                names.push(last.id.as_str());
+            let mut names: Vec<String> = found.iter().map(Seen::name).collect();
+            names.push(if others < NAMED {
+                last.name()
             } else {
-                names.push("…");
-            }
+                "…".to_owned()
+            });
             let message = format!(
                 "{word} is the beginning of several sessions; write more of one: {}",
                 names.join(", ")
@@ -56,28 +50,69 @@ pub async fn session(store: &dyn Store, word: &str) -> Result<SessionInfo, Failu
     }
 }
 
+/// Sessions whose ids begin with a word, a few more than are named. They
+/// follow the word directly.
+async fn beginning(store: &dyn Store, word: &SessionId) -> Result<Vec<Seen>, StoreError> {
+    let mut found = Vec::new();
+    let mut walk = Walk::behind(store, Some(word.clone()), NAMED + 1);
+    while let Some(slice) = walk.next().await? {
+        for seen in slice {
+            match seen.id() {
+                Some(id) if !id.as_str().starts_with(word.as_str()) => return Ok(found),
+                Some(_) => found.push(seen),
+                None => {}
+            }
+            if found.len() > NAMED {
+                return Ok(found);
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn newest(store: &dyn Store, json: bool) -> Result<SessionInfo, Failure> {
+    let mut sessions = Vec::new();
+    let mut hidden = None;
+    for seen in all(store).await? {
+        match seen {
+            Seen::Session(info) => sessions.push(*info),
+            // It may have been the newest one.
+            Seen::Damaged(damaged) => {
+                failure::warn(json, damaged.error.code(), &damaged.to_string());
+                hidden = Some(damaged);
+            }
+        }
+    }
+    match (latest(store, sessions).await?, hidden) {
+        (Some(info), _) => Ok(info),
+        (None, Some(damaged)) => Err(damaged.into()),
+        (None, None) => {
+            let message =
+                "the store holds no session; `folio open` or `folio import PATH` adds some";
+            Err(Failure::not_found("session_not_found", message))
+        }
+    }
+}
+
 /// The sessions that a command without a name is about, or the named one.
-pub async fn some(store: &dyn Store, word: Option<&str>) -> Result<Vec<SessionInfo>, Failure> {
+pub async fn some(store: &dyn Store, word: Option<&str>, json: bool) -> Result<Vec<Seen>, Failure> {
     match word {
-        Some(word) => Ok(vec![session(store, word).await?]),
+        Some(word) => {
+            let info = session(store, word, json).await?;
+            Ok(vec![Seen::Session(Box::new(info))])
+        }
         None => Ok(all(store).await?),
     }
 }
 
-/// Every session that can be read, by id.
-pub async fn all(store: &dyn Store) -> Result<Vec<SessionInfo>, StoreError> {
-    let mut out: Vec<SessionInfo> = Vec::new();
-    loop {
-        let after = out.last().map(|info| info.id.clone());
-        let slice = store
-            .sessions(SessionFilter::Readable, after, SLICE)
-            .await?;
-        let done = slice.len() < SLICE;
+/// Every session that may be read, by id, those with damaged rows included.
+pub async fn all(store: &dyn Store) -> Result<Vec<Seen>, StoreError> {
+    let mut out = Vec::new();
+    let mut walk = Walk::behind(store, None, SLICE);
+    while let Some(slice) = walk.next().await? {
         out.extend(slice);
-        if done {
-            return Ok(out);
-        }
     }
+    Ok(out)
 }
 
 /// The session whose last event is the newest.
@@ -103,7 +138,17 @@ pub async fn last_event_at(store: &dyn Store, info: &SessionInfo) -> Result<u64,
     }
     let events = store.events(&info.id, &[info.head]).await?;
     let Some(event) = events.first() else {
-        return Ok(0);
+        return Err(StoreError::gap(vec![info.head]));
     };
     Ok(folio_core::object::whole(event.view()?.ts))
+}
+
+impl From<Damaged> for Failure {
+    fn from(damaged: Damaged) -> Self {
+        Self::new(
+            failure::exit_of(&damaged.error),
+            damaged.error.code(),
+            damaged.to_string(),
+        )
+    }
 }

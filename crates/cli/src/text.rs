@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
 /// The widest text that is comfortable to read.
@@ -161,6 +161,47 @@ pub fn count(value: u64, noun: &str) -> String {
     format!("{} {noun}{s}", number(value))
 }
 
+/// What a model call, or several, took and gave, in tokens.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tokens {
+    /// The whole prompt.
+    pub prompt: u64,
+    /// Of the prompt: neither read from nor written to a cache.
+    pub new: u64,
+    /// Of the prompt: read from a cache.
+    pub cached: u64,
+    /// Of the prompt: written to a cache.
+    pub kept: u64,
+    /// The answer.
+    pub answer: u64,
+    /// Of the answer: reasoning.
+    pub reasoning: u64,
+}
+
+impl fmt::Display for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "prompt {}", number(self.prompt))?;
+        let parts: Vec<String> = [
+            (self.new, "new"),
+            (self.cached, "from the cache"),
+            (self.kept, "to the cache"),
+        ]
+        .into_iter()
+        .filter(|(value, _)| *value > 0)
+        .map(|(value, what)| format!("{} {what}", number(value)))
+        .collect();
+        // Where no cache had a part in it, all of it is new.
+        if self.cached > 0 || self.kept > 0 {
+            write!(f, " ({})", parts.join(", "))?;
+        }
+        write!(f, ", answer {}", number(self.answer))?;
+        if self.reasoning > 0 {
+            write!(f, " ({} reasoning)", number(self.reasoning))?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +231,30 @@ mod tests {
         assert_eq!(one_line("a\n  b", 10), "a b");
         assert_eq!(one_line("日本語テキスト", 7), "日本語…");
         assert_eq!(one_line("abcdef", 6), "abcdef");
+    }
+
+    #[test]
+    fn tokens_are_a_prompt_with_its_parts_and_an_answer() {
+        let tokens = Tokens {
+            prompt: 18_477,
+            new: 659,
+            cached: 17_599,
+            kept: 219,
+            answer: 164,
+            reasoning: 20,
+        };
+        assert_eq!(
+            tokens.to_string(),
+            "prompt 18,477 (659 new, 17,599 from the cache, 219 to the cache), \
+             answer 164 (20 reasoning)"
+        );
+        let tokens = Tokens {
+            prompt: 5,
+            new: 5,
+            answer: 1,
+            ..Tokens::default()
+        };
+        assert_eq!(tokens.to_string(), "prompt 5, answer 1");
     }
 
     #[test]

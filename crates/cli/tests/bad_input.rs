@@ -228,6 +228,20 @@ fn stores() -> Vec<Case> {
         "store_unknown_kind",
         "sqlite:PATH",
     ));
+    for (name, store) in [
+        ("a store without a name", ""),
+        ("a store without a path", "sqlite:"),
+        ("a store in memory", "sqlite::memory:"),
+    ] {
+        cases.push(case(
+            name,
+            Place::new(),
+            &["--store", store, "sessions"],
+            2,
+            "store_unknown_kind",
+            "sqlite:PATH",
+        ));
+    }
     cases
 }
 
@@ -296,6 +310,38 @@ fn requests() -> Vec<Case> {
             5,
             "range_invalid",
             "--from",
+        ),
+        case(
+            "a range to nothing",
+            filled(),
+            &["events", ID, "--to", "0"],
+            5,
+            "range_invalid",
+            "--to is 0",
+        ),
+        case(
+            "an ordinal before the first",
+            filled(),
+            &["show", ID, "--at", "0"],
+            5,
+            "ordinal_invalid",
+            "--at is 0",
+        ),
+        case(
+            "everything and a place",
+            filled(),
+            &["show", ID, "--all", "--at", "3"],
+            2,
+            "usage",
+            "--all",
+        ),
+        case(
+            "everything and a direction",
+            filled(),
+            &["show", ID, "--newer", "--all"],
+            2,
+            "usage",
+            "--all",
         ),
         case("a wrong word", filled(), &["shwo", ID], 2, "usage", "show"),
     ];
@@ -533,6 +579,57 @@ fn a_read_only_store_is_read_and_never_written() {
         rebuild.stderr
     );
     assert_eq!(before, fs::read(place.store()).expect("the store"));
+}
+
+/// A store that cannot grow refuses the file at hand by name, and the same
+/// command goes on once there is room.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_rejects_the_file_at_hand() {
+    let place = filled();
+    let folder = place.path("more");
+    fs::create_dir(&folder).expect("a folder");
+    let ids = [
+        "1a0b0c0d-0000-4000-8000-000000000001",
+        "1a0b0c0d-0000-4000-8000-000000000002",
+    ];
+    for id in ids {
+        let file = folder.join(format!("{id}.jsonl"));
+        fs::write(file, generated(id, 200, 20_000)).expect("a file");
+    }
+    // No file may grow beyond a megabyte or two, and saying so is an error of the
+    // write, not a signal.
+    let mut command = std::process::Command::new("sh");
+    place.settle(&mut command);
+    let script = r#"trap '' XFSZ; ulimit -f 2048; exec "$0" "$@""#;
+    command
+        .args(["-c", script, env!("CARGO_BIN_EXE_folio")])
+        .args(["--json", "import", text(&folder)]);
+    let ran = Ran::of(&mut command);
+    assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
+    let lines = json_lines(&ran.stdout);
+    assert_eq!(lines.len(), 1, "{}", ran.stdout);
+    assert_eq!(lines[0]["outcome"], "rejected");
+    let error = &json_lines(&ran.stderr)[0]["error"];
+    assert_eq!(lines[0]["diagnostics"][0]["code"], error["code"]);
+    let path = lines[0]["path"].as_str().expect("a path");
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.starts_with(path), "{message}");
+    assert!(message.contains("check the disk"), "{message}");
+    assert!(message.contains("again"), "{message}");
+
+    let again = place.json(&["import", text(&folder)]);
+    assert_eq!(again.len(), 2);
+    assert!(
+        again.iter().all(|line| line["outcome"] == "imported"),
+        "{again:?}"
+    );
+    assert!(
+        place
+            .json(&["verify"])
+            .iter()
+            .all(|line| line["ok"] == true)
+    );
 }
 
 /// Overwrites bytes of a store's header.

@@ -532,3 +532,260 @@ fn the_default_store_stands_in_the_data_folder() {
         assert!(place.path("data/folio/folio.db").is_file());
     }
 }
+
+/// Starts a command, and closes its output before it has written anything.
+fn unread(place: &Place, args: &[&str]) -> Option<i32> {
+    let mut child = place
+        .command()
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    drop(child.stdout.take());
+    child.wait().expect("its end").code()
+}
+
+#[test]
+fn an_import_goes_on_when_its_output_is_closed() {
+    let folder = samples();
+    let folder = folder.to_str().expect("a path");
+    for args in [
+        &["--json", "import", folder][..],
+        &["import", folder],
+        &["--json", "open", folder],
+        &["open", folder],
+    ] {
+        let place = Place::new();
+        assert_eq!(unread(&place, args), Some(0), "{args:?}");
+        assert_eq!(place.json(&["sessions"]).len(), ALL.len(), "{args:?}");
+        // What was rejected unseen is not a success.
+        let bad = place.write("bad.jsonl", "milk\n");
+        let good = place.write("good.jsonl", generated(ID, 2, 10));
+        let path = |path: &std::path::Path| path.to_str().expect("a path").to_owned();
+        let (bad, good) = (path(&bad), path(&good));
+        let mut args = args[..args.len() - 1].to_vec();
+        args.extend([&*bad, &*good]);
+        assert_eq!(unread(&place, &args), Some(3), "{args:?}");
+        assert_eq!(place.json(&["sessions"]).len(), ALL.len() + 1, "{args:?}");
+    }
+}
+
+const ID: &str = "0a0b0c0d-0000-4000-8000-000000000001";
+
+/// Replaces each occurrence of some bytes in the store's file.
+fn damage(place: &Place, needle: &[u8], with: &[u8]) {
+    assert_eq!(needle.len(), with.len());
+    let mut bytes = std::fs::read(place.store()).expect("the store");
+    let mut at = 0;
+    let mut times = 0;
+    while let Some(found) = bytes[at..]
+        .windows(needle.len())
+        .position(|part| part == needle)
+    {
+        at += found;
+        bytes[at..at + needle.len()].copy_from_slice(with);
+        times += 1;
+    }
+    assert!(times > 0, "it stands in the file");
+    std::fs::write(place.store(), bytes).expect("the store");
+}
+
+/// Samples of which the sessions with these numbers have damaged rows.
+fn damaged(numbers: &[usize]) -> Place {
+    let place = imported();
+    for number in numbers {
+        // A session's row remembers which file it came from.
+        let needle = format!(r#""native_id":"{}","translator"#, ALL[*number]);
+        let with = needle.replace("native", "nativE");
+        damage(&place, needle.as_bytes(), with.as_bytes());
+    }
+    place
+}
+
+#[test]
+fn damaged_sessions_do_not_hide_the_others() {
+    // The first, the last, two in a row, all.
+    for numbers in [&[0][..], &[3], &[2, 3], &[0, 2], &[0, 2, 3]] {
+        let place = damaged(numbers);
+        let expected: Vec<bool> = (0..ALL.len()).map(|at| !numbers.contains(&at)).collect();
+
+        let ran = place.run(&["--json", "verify"]);
+        assert_eq!(ran.code, Some(6), "{}", ran.stderr);
+        let lines = json_lines(&ran.stdout);
+        let ids: Vec<_> = lines
+            .iter()
+            .map(|line| line["session_id"].as_str())
+            .collect();
+        assert_eq!(ids, ALL.map(Some), "{}", ran.stdout);
+        let ok: Vec<_> = lines.iter().map(|line| line["ok"] == true).collect();
+        assert_eq!(ok, expected, "{}", ran.stdout);
+        for line in lines.iter().filter(|line| line["ok"] == false) {
+            assert_eq!(line["findings"][0]["code"], "row_damaged");
+            assert!(line["findings"][0]["message"].is_string());
+        }
+
+        let ran = place.run(&["--json", "rebuild"]);
+        assert_eq!(ran.code, Some(6), "{}", ran.stderr);
+        let lines = json_lines(&ran.stdout);
+        let rebuilt: Vec<_> = lines.iter().map(|line| line["items"].is_u64()).collect();
+        assert_eq!(rebuilt, expected, "{}", ran.stdout);
+        assert_eq!(
+            lines[numbers[0]]["findings"][0]["code"], "row_damaged",
+            "{}",
+            ran.stdout
+        );
+
+        let ran = place.run(&["--json", "sessions"]);
+        assert_eq!(ran.code, Some(6), "{}", ran.stderr);
+        let listed = json_lines(&ran.stdout);
+        assert_eq!(listed.len(), ALL.len() - numbers.len(), "{}", ran.stdout);
+        let told = json_lines(&ran.stderr);
+        assert_eq!(told.len(), numbers.len(), "{}", ran.stderr);
+        for (line, number) in told.iter().zip(numbers) {
+            assert_eq!(line["error"]["code"], "row_damaged");
+            let message = line["error"]["message"].as_str().expect("a message");
+            assert!(
+                message.contains(&format!("session {} ", ALL[*number])),
+                "{message}"
+            );
+        }
+
+        for command in ["verify", "rebuild", "sessions"] {
+            let ran = place.run(&[command]);
+            assert_eq!(ran.code, Some(6), "{}", ran.stderr);
+            for (id, ok) in ALL.iter().zip(&expected) {
+                let stdout = ran.stdout.contains(id);
+                assert!(stdout || (command == "sessions" && !ok), "{}", ran.stdout);
+            }
+        }
+    }
+    // All of them are looked at, whether or not anybody reads along.
+    assert_eq!(unread(&damaged(&[3]), &["rebuild"]), Some(6));
+    // A beginning names a session whatever its neighbours are like.
+    let place = damaged(&[3]);
+    assert_eq!(place.json(&["show", "5e6b"])[0]["session_id"], ALL[2]);
+    let ran = place.run(&["--json", "show", "7328"]);
+    assert_eq!(ran.code, Some(6), "{}", ran.stderr);
+    let ran = place.run(&["--json", "show", "latest"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(json_lines(&ran.stderr)[0]["warning"]["code"], "row_damaged");
+}
+
+#[test]
+fn a_listing_says_what_it_cannot_read() {
+    // The last event, then the first one.
+    for (needle, with, lost, kept) in [
+        (
+            r#""durationMs":3404"#,
+            r#""durationMs":3405"#,
+            "last_event_at",
+            "title",
+        ),
+        ("/changelog 0", "/changelog 1", "title", "last_event_at"),
+    ] {
+        let place = Place::new();
+        let file = samples().join(format!("claude-code/{}.jsonl", ALL[3]));
+        place.ok(&["import", file.to_str().expect("a path")]);
+        damage(&place, needle.as_bytes(), with.as_bytes());
+        let ran = place.run(&["--json", "sessions"]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let line = &json_lines(&ran.stdout)[0];
+        assert_eq!(line[lost], Value::Null, "{line}");
+        assert_ne!(line[kept], Value::Null, "{line}");
+        let told = json_lines(&ran.stderr);
+        assert_eq!(told.len(), 1, "{}", ran.stderr);
+        assert_eq!(told[0]["warning"]["code"], "projection_gap");
+        let ran = place.run(&["sessions"]);
+        assert!(ran.stderr.starts_with("warning: "), "{}", ran.stderr);
+        assert!(ran.stdout.contains("  ?"), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn tokens_have_one_meaning_and_stand_under_what_they_paid_for() {
+    let place = imported();
+    let shown = place.ok(&["show", FERRY, "--all"]);
+    let first: Vec<&str> = shown
+        .split("\n\n")
+        .find(|row| row.starts_with("assistant"))
+        .expect("an answer")
+        .lines()
+        .collect();
+    assert_eq!(
+        first.last().copied(),
+        Some("  tokens: prompt 17,053 (3 new, 17,050 to the cache), answer 388"),
+        "{shown}"
+    );
+    for row in shown.split("\n\n").filter(|row| row.starts_with("user")) {
+        assert!(!row.contains("tokens:"), "{row}");
+    }
+    let stats = place.ok(&["stats", FERRY]);
+    assert!(
+        stats.contains("prompt 70,489 (18 new, 52,467 from the cache, 18,004 to the cache)"),
+        "{stats}"
+    );
+}
+
+#[test]
+fn a_compaction_shows_its_summary_as_text() {
+    let place = imported();
+    let shown = place.ok(&["show", ALL[3], "--all"]);
+    let note = shown
+        .split("\n\n")
+        .position(|row| row.contains("context_compacted"))
+        .and_then(|at| shown.split("\n\n").nth(at))
+        .expect("a compaction");
+    assert!(
+        note.contains("\n  This session is being continued"),
+        "{note}"
+    );
+    assert!(!note.contains('{'), "{note}");
+}
+
+/// A session of a program's own events: a prompt, and the given ones.
+fn native(place: &Place, more: &[&str]) {
+    use folio_core::{CanonicalEvent, RuntimeEvent, SessionId};
+    use folio_store::{AppendBatch, NewSession};
+    let prompt = r#""role":"user","author":"user","content":{"kind":"text","text":"hello"}"#;
+    let events = std::iter::once(&prompt).chain(more).enumerate();
+    let events = events.map(|(at, event)| {
+        let json = format!(
+            r#"{{"id":"e{at}","invocationId":"i1","runId":"r1","sessionId":"{ID}","turnId":"t1","ts":{},"partial":false,{event}}}"#,
+            at + 1
+        );
+        CanonicalEvent::new(&RuntimeEvent::from_json(&json).expect("an event")).expect("an event")
+    });
+    let batch = AppendBatch::native(events.collect());
+    let config = folio_store_sqlite::SqliteConfig::new(place.store());
+    let store = folio_store_sqlite::open(&config).expect("a store");
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime").block_on(async {
+        use folio_store::{Admin, Ledger};
+        let id = SessionId::new(ID).expect("an id");
+        let session = NewSession::native(id.clone());
+        store.create_session(session).await.expect("a session");
+        store.append(&id, batch).await.expect("a commit");
+        store.close().await.expect("an end");
+    });
+}
+
+#[test]
+fn one_event_is_no_events() {
+    let place = Place::new();
+    native(&place, &[]);
+    let listed = place.ok(&["sessions"]);
+    let first = listed.lines().next().expect("a line");
+    assert!(first.ends_with(" 1 event"), "{listed}");
+}
+
+#[test]
+fn usage_without_an_answer_stands_alone() {
+    let place = Place::new();
+    let usage =
+        r#""role":"system","author":"system","actions":{"tokenUsage":{"input":9,"output":0}}"#;
+    native(&place, &[usage]);
+    let shown = place.ok(&["show", ID, "--all"]);
+    let rows: Vec<&str> = shown.trim_end().split("\n\n").collect();
+    assert_eq!(rows[1..], ["  tokens: prompt 9, answer 0"], "{shown}");
+}

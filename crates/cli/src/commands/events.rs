@@ -25,13 +25,17 @@ pub async fn run(
     from: Option<u64>,
     to: Option<u64>,
 ) -> Result<Exit, Failure> {
+    if to == Some(0) {
+        let message = "--to is 0, and the first event has the ordinal 1; write 1 or more";
+        return Err(Failure::new(Exit::Invalid, "range_invalid", message));
+    }
     let mut from = from.unwrap_or(1).max(1);
     if to.is_some_and(|to| to < from) {
         let message = "--to is below --from; write the smaller ordinal after --from";
         return Err(Failure::new(Exit::Invalid, "range_invalid", message));
     }
     let store = app.reader()?;
-    let info = select::session(&*store, session).await?;
+    let info = select::session(&*store, session, app.out.json).await?;
     let to = to.unwrap_or(info.head).min(info.head);
     while from <= to {
         let query = RangeQuery {

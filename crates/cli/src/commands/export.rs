@@ -25,7 +25,7 @@ const SLICE_BYTES: usize = 4 << 20;
 /// Runs the command.
 pub async fn run(app: &mut App, session: &str) -> Result<Exit, Failure> {
     let store = app.reader()?;
-    let info = select::session(&*store, session).await?;
+    let info = select::session(&*store, session, app.out.json).await?;
     let model = RuntimeEventReadModel::new(Arc::clone(&store));
     let mut notes = Notes::of(&*store, &info.id).await?;
     let mut start = Start::Edge;

@@ -5,13 +5,16 @@
 //! "unchanged"|"skipped"|"rejected","events_added","row_count","children":
 //! [id],"diagnostics":[{"code","message","line"?,"detail"?}],
 //! "diagnostics_total"}`. A file that is rejected does not keep the others
-//! from being imported; the command then ends with exit code 3. Ctrl-C stops
+//! from being imported; the command then ends with exit code 3. Where the store
+//! itself fails, the file at hand is told as rejected and the command ends with
+//! exit code 6. A closed output ends nothing: the rest is imported unseen, and
+//! the exit code tells how it went. Ctrl-C stops
 //! between two batches with exit code 130, a second one at once; the same
 //! command goes on from there.
 
 use crate::app::App;
 use crate::args::ImportOptions as Options;
-use crate::failure::{Exit, Failure, exit_of};
+use crate::failure::{Exit, Failure, advice, exit_of};
 use crate::output::{Output, style};
 use crate::text::{count, number, plain};
 use anstyle::Style;
@@ -94,32 +97,38 @@ pub async fn import_all(
             return Err(interrupted(path));
         }
         options.progress = Some(bar.follow(path));
-        let outcome = match importer.import_path(path, &options).await {
-            Ok(outcome) => outcome,
-            Err(error) => refused(path, error)?,
+        let (outcome, end) = match importer.import_path(path, &options).await {
+            Ok(outcome) => (outcome, None),
+            Err(ImportError::Interrupted { path }) => return Err(interrupted(&path)),
+            Err(error) => refused(path, &error),
         };
         bar.done(path);
         bar.bar.suspend(|| report.add(out, &outcome))?;
+        if let Some(end) = end {
+            return Err(end);
+        }
     }
     Ok(())
 }
 
-/// What keeps one file out is its outcome; what keeps all out ends the import.
-fn refused(path: &Path, error: ImportError) -> Result<Outcome, Failure> {
-    let told = || path.display().to_string();
-    match error {
-        ImportError::Interrupted { path } => Err(interrupted(&path)),
-        ImportError::Store(error) => match error.kind() {
-            ErrorKind::Corrupt | ErrorKind::Conflict | ErrorKind::Invalid => {
-                Ok(Outcome::rejected(told(), error.code(), error.to_string()))
-            }
-            _ => {
-                let message = format!("{}: {error}", path.display());
-                Err(Failure::new(exit_of(&error), error.code(), message))
-            }
-        },
-        other => Ok(Outcome::rejected(told(), other.code(), other.to_string())),
-    }
+/// The outcome of a file that was not imported, and, where what kept it out
+/// keeps the others out too, how the import ends.
+fn refused(path: &Path, error: &ImportError) -> (Outcome, Option<Failure>) {
+    let told = path.display().to_string();
+    let ImportError::Store(error) = error else {
+        let outcome = Outcome::rejected(told, error.code(), error.to_string());
+        return (outcome, None);
+    };
+    let message = advice(error);
+    let end = match error.kind() {
+        ErrorKind::Corrupt | ErrorKind::Conflict | ErrorKind::Invalid => None,
+        _ => Some(Failure::new(
+            exit_of(error),
+            error.code(),
+            format!("{told}: {message}"),
+        )),
+    };
+    (Outcome::rejected(told, error.code(), message), end)
 }
 
 fn interrupted(path: &Path) -> Failure {

@@ -73,7 +73,7 @@ impl Notes {
 /// Runs the command.
 pub async fn run(app: &mut App, session: &str) -> Result<Exit, Failure> {
     let store = app.reader()?;
-    let info = select::session(&*store, session).await?;
+    let info = select::session(&*store, session, app.out.json).await?;
     let mut notes = Notes::of(&*store, &info.id).await?;
     while let Some((stored, fact)) = notes.next_below(&*store, None).await? {
         let line = if app.out.json {

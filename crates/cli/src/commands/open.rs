@@ -7,7 +7,11 @@
 //! `folio sessions`), and `{"page":…}` for the newest of these (as `folio
 //! show`).
 
-use super::{import, sessions::Listed, show};
+use super::{
+    import,
+    sessions::{Listed, sort},
+    show,
+};
 use crate::app::App;
 use crate::failure::{Exit, Failure};
 use crate::output::style;
@@ -40,10 +44,10 @@ pub async fn run(app: &mut App, mut paths: Vec<PathBuf>) -> Result<Exit, Failure
     let mut listed = Vec::new();
     for id in &report.sessions {
         let info = store.session(id).await?;
-        listed.push(Listed::read(&store, info).await);
+        listed.push(Listed::read(&store, info, app.out.json).await);
     }
     // The newest stands last, next to its page.
-    listed.sort_by(|a, b| (a.last, &a.info.id).cmp(&(b.last, &b.info.id)));
+    sort(&mut listed);
     if app.out.json {
         for session in &listed {
             app.out

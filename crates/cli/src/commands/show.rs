@@ -26,8 +26,12 @@ use std::sync::Arc;
 
 /// Runs the command.
 pub async fn run(app: &mut App, options: ShowOptions) -> Result<Exit, Failure> {
+    if options.at == Some(0) {
+        let message = "--at is 0, and the first event has the ordinal 1; write 1 or more";
+        return Err(Failure::new(Exit::Invalid, "ordinal_invalid", message));
+    }
     let store = app.reader()?;
-    let info = select::session(&*store, &options.session).await?;
+    let info = select::session(&*store, &options.session, app.out.json).await?;
     let service = App::transcript(&store);
     let mut request = PageRequest::newest(info.id.clone());
     request.on_gap = match options.on_gap {

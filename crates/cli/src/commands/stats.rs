@@ -12,14 +12,14 @@ use crate::app::App;
 use crate::failure::{Exit, Failure};
 use crate::output::style;
 use crate::select;
-use crate::text::{hex, number};
+use crate::text::{Tokens, hex, number};
 use folio_projector::{Stats, Usage};
 use serde_json::{Value, json};
 
 /// Runs the command.
 pub async fn run(app: &mut App, session: &str) -> Result<Exit, Failure> {
     let store = app.reader()?;
-    let info = select::session(&*store, session).await?;
+    let info = select::session(&*store, session, app.out.json).await?;
     let stats = Stats::of(&*store, &info.id).await?;
     if app.out.json {
         app.out.line(&to_json(&stats).to_string())?;
@@ -35,7 +35,6 @@ pub async fn run(app: &mut App, session: &str) -> Result<Exit, Failure> {
 
 fn facts(stats: &Stats) -> Vec<(&'static str, String)> {
     let turns = &stats.turns;
-    let usage = &stats.usage;
     let rows: Vec<String> = stats
         .rows
         .iter()
@@ -77,20 +76,23 @@ fn facts(stats: &Stats) -> Vec<(&'static str, String)> {
                 number(turns.open)
             ),
         ),
-        (
-            "tokens",
-            format!(
-                "{} in, {} from the cache, {} to the cache, {} out ({} reasoning)",
-                number(usage.input),
-                number(usage.cache_read),
-                number(usage.cache_write),
-                number(usage.output),
-                number(usage.reasoning)
-            ),
-        ),
+        ("tokens", tokens(&stats.usage).to_string()),
         ("compactions", number(stats.compactions)),
         ("chain", hex(&stats.chain)),
     ]
+}
+
+/// The buckets as a prompt and an answer.
+fn tokens(usage: &Usage) -> Tokens {
+    let parts = [usage.input, usage.cache_read, usage.cache_write];
+    Tokens {
+        prompt: parts.into_iter().fold(0, u64::saturating_add),
+        new: usage.input,
+        cached: usage.cache_read,
+        kept: usage.cache_write,
+        answer: usage.output,
+        reasoning: usage.reasoning,
+    }
 }
 
 fn to_json(stats: &Stats) -> Value {

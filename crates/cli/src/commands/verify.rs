@@ -2,44 +2,46 @@
 //!
 //! With `--json` one line for each session: `{"session_id","ok","events",
 //! "items","facts","findings":[{"code","at","message"}]}`; `at` is the ordinal
-//! or sequence that a finding is about, or null. Without a session the store's
-//! own files are checked first. Findings end the command with exit code 6.
+//! or sequence that a finding is about, or null. A session that cannot be read
+//! has the error as its finding, and `session_id` is null where not even its id
+//! can be read. Without a session the store's own files are checked first; what
+//! is wrong with them is told on standard error, and the sessions are verified
+//! all the same. Findings end the command with exit code 6.
 
 use crate::app::App;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, advice};
 use crate::output::style;
 use crate::select;
 use crate::text::{count, plain};
-use serde_json::json;
+use crate::walk::Seen;
+use folio_core::SessionId;
+use folio_store::{Finding, Store, StoreError, VerifyReport};
+use serde_json::{Value, json};
 
 /// Runs the command.
 pub async fn run(app: &mut App, session: Option<&str>) -> Result<Exit, Failure> {
     let store = app.reader()?;
-    if session.is_none() {
-        store.check().await?;
-    }
+    let json = app.out.json;
     let mut exit = Exit::Ok;
-    for info in select::some(&*store, session).await? {
-        let report = store.verify(&info.id).await?;
+    if session.is_none()
+        && let Err(error) = store.check().await
+    {
+        exit = Failure::from(error).tell(json);
+    }
+    for seen in select::some(&*store, session, json).await? {
+        let report = verify(&*store, &seen).await;
         let ok = report.findings.is_empty();
         if !ok {
             exit = Exit::Store;
         }
-        if app.out.json {
-            let findings: Vec<_> = report
-                .findings
-                .iter()
-                .map(|finding| {
-                    json!({"code": finding.code, "at": finding.at, "message": finding.message})
-                })
-                .collect();
+        if json {
             let line = json!({
-                "session_id": info.id.as_str(),
+                "session_id": seen.id().map(SessionId::as_str),
                 "ok": ok,
                 "events": report.events,
                 "items": report.items,
                 "facts": report.facts,
-                "findings": findings,
+                "findings": to_json(&report.findings),
             });
             app.out.line(&line.to_string())?;
             continue;
@@ -56,12 +58,8 @@ pub async fn run(app: &mut App, session: Option<&str>) -> Result<Exit, Failure> 
             app.out.paint(style::BAD, "damaged")
         };
         app.out
-            .line(&format!("{}  {verdict}  {looked}", info.id.as_str()))?;
-        for finding in &report.findings {
-            let at = finding.at.map(|at| format!(" at {at}")).unwrap_or_default();
-            let text = format!("  {}{at}: {}", finding.code, plain(&finding.message));
-            app.out.line(&text)?;
-        }
+            .line(&format!("{}  {verdict}  {looked}", seen.name()))?;
+        tell(app, &report.findings)?;
     }
     if exit != Exit::Ok && !app.out.json {
         app.out.line(
@@ -69,4 +67,44 @@ pub async fn run(app: &mut App, session: Option<&str>) -> Result<Exit, Failure> 
         )?;
     }
     Ok(exit)
+}
+
+async fn verify(store: &dyn Store, seen: &Seen) -> VerifyReport {
+    let failed = |error: &StoreError| VerifyReport {
+        findings: vec![finding(error)],
+        ..VerifyReport::default()
+    };
+    match seen {
+        Seen::Session(info) => match store.verify(&info.id).await {
+            Ok(report) => report,
+            Err(error) => failed(&error),
+        },
+        Seen::Damaged(damaged) => failed(&damaged.error),
+    }
+}
+
+/// An error as a finding about the session that it came from.
+pub fn finding(error: &StoreError) -> Finding {
+    Finding {
+        code: error.code(),
+        at: error.ordinals().first().copied(),
+        message: advice(error),
+    }
+}
+
+/// Findings as JSON.
+pub fn to_json(findings: &[Finding]) -> Vec<Value> {
+    let each = findings.iter();
+    each.map(|finding| json!({"code": finding.code, "at": finding.at, "message": finding.message}))
+        .collect()
+}
+
+/// Writes findings for people.
+pub fn tell(app: &mut App, findings: &[Finding]) -> Result<(), Failure> {
+    for finding in findings {
+        let at = finding.at.map(|at| format!(" at {at}")).unwrap_or_default();
+        let text = format!("  {}{at}: {}", finding.code, plain(&finding.message));
+        app.out.line(&text)?;
+    }
+    Ok(())
 }
