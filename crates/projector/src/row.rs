@@ -19,6 +19,12 @@ pub enum Projected {
 
 /// The row of an item at a watermark.
 pub fn project_row<'a>(loaded: &'a LoadedItem, through: u64) -> Projected {
+    // The common item is one event: no list is made for it.
+    if let ([event], [], []) = (&*loaded.events, &*loaded.chunks, &*loaded.damaged)
+        && let Ok(view) = event.view()
+    {
+        return finish(loaded, through, &[(event.ordinal, view)], &[]);
+    }
     let mut ordinals = loaded.damaged.clone();
     let mut read = |event: &'a StoredEvent| {
         let view = event.view().ok();
@@ -42,12 +48,22 @@ pub fn project_row<'a>(loaded: &'a LoadedItem, through: u64) -> Projected {
         ordinals.dedup();
         return Projected::Gap { ordinals };
     }
+    finish(loaded, through, &events, &chunks)
+}
+
+/// The row of an item whose events are all there.
+fn finish(
+    loaded: &LoadedItem,
+    through: u64,
+    events: &[(u64, EventView<'_>)],
+    chunks: &[(LanePart, Vec<EventView<'_>>)],
+) -> Projected {
     let material = Material {
         item: &loaded.item,
         through,
         run: &loaded.run.facts,
-        events: &events,
-        chunks: &chunks,
+        events,
+        chunks,
     };
     let mut row = String::new();
     match reduce(&material, &mut row) {

@@ -426,6 +426,7 @@ impl Reader<'_> {
     /// few ranges.
     fn events(&mut self, ordinals: &[u64]) -> Result<Pool, StoreError> {
         let mut pool = Pool(Vec::with_capacity(ordinals.len()));
+        let mut last_run: Option<(u32, Arc<Spine>)> = None;
         let mut rest = ordinals;
         while let [first, ..] = rest {
             let near = rest
@@ -458,7 +459,11 @@ impl Reader<'_> {
                 self.stats.events += 1;
                 self.stats.bytes += row.body.len() as u64;
                 if uses > 0 {
-                    let (_, spine) = self.run(row.run_no)?;
+                    let spine = match &last_run {
+                        Some((run_no, spine)) if *run_no == row.run_no => Arc::clone(spine),
+                        _ => self.run(row.run_no)?.1,
+                    };
+                    last_run = Some((row.run_no, Arc::clone(&spine)));
                     pool.0.push((ordinal, uses, Some(stored(row, &spine))));
                 }
             }
