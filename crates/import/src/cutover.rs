@@ -11,6 +11,8 @@ use crate::claude_code::{Diagnostic, Identity, Manifest};
 use crate::error::ImportError;
 use crate::format::{Format, Recognition};
 use crate::import_ref::{ImportRef, Mark};
+use crate::lineless;
+use crate::lines::{Body, Lines};
 use crate::outcome::{MAX_DIAGNOSTICS, Outcome, Verdict, about_source};
 use crate::pass::{Batch, Held, Pass, Standing};
 use crate::probe::{CrashPoint, NoProbe, Probe};
@@ -18,19 +20,32 @@ use crate::source::{FileSource, Source};
 use folio_codec::EMPTY_CHAIN;
 use folio_core::{Authority, Direction, SessionId};
 use folio_store::{
-    AppendBatch, AuthorityChange, ContributionBatch, ContributionQuery, NOTES, NewSession,
-    SessionInfo, Store, StoreError, Writer,
+    AppendBatch, AuthorityChange, ContributionBatch, ContributionQuery, ErrorKind, NOTES,
+    NewSession, SessionInfo, Store, StoreError, Writer,
 };
 use sha2::{Digest as _, Sha256};
+use std::cmp::Ordering as Cmp;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Bytes of an increment that are checked and appended together.
 const SLICE_BYTES: usize = 32 << 20;
 /// The most sessions that may share one native id.
 const MAX_SUFFIX: u32 = 1_000;
+
+/// How often a session is begun anew because another import was faster.
+const MAX_TRIES: u32 = 200;
+/// How often a hidden session of another source is looked at, and found
+/// unmoved, before it counts as left behind.
+const MAX_LOOKS: u32 = 20;
+/// The pause before the second try, and the longest one.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+
+/// The most characters of an unusable id that a message repeats.
+const SHOWN: usize = 60;
 
 /// How far an import is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +105,14 @@ impl fmt::Debug for Importer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Importer").finish_non_exhaustive()
     }
+}
+
+/// How much a translation gives, measured by what is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Less,
+    Same,
+    More,
 }
 
 /// What became of the attempt to go on with a session.
@@ -156,9 +179,9 @@ impl Importer {
         let reader = source.open().map_err(read)?;
         let identity = format.identify(reader, &stem).map_err(read)?;
         let Some(base) = identity.session_id.clone() else {
-            return Ok(skipped(path, format));
+            return nameless(source, path, format, &identity).map_err(read);
         };
-        let job = Job {
+        let mut job = Job {
             store: &*self.store,
             source,
             options,
@@ -167,6 +190,8 @@ impl Importer {
             stem,
             path,
             total: source.len().map_err(read)?,
+            met: false,
+            added: AtomicU64::new(0),
         };
         job.run(&base).await
     }
@@ -189,6 +214,52 @@ fn skipped(path: String, format: Format) -> Outcome {
     outcome
 }
 
+/// A session that nothing names: why there is none yet.
+fn nameless(
+    source: &dyn Source,
+    path: String,
+    format: Format,
+    identity: &Identity,
+) -> std::io::Result<Outcome> {
+    let (code, message) = if let Some(given) = &identity.unusable {
+        let mut shown: String = given.chars().take(SHOWN).collect();
+        if shown.len() < given.len() {
+            shown.push('…');
+        }
+        let message = format!(
+            "the session id {shown:?} of this file cannot name a session; \
+             rename the file to a UUID and import it again"
+        );
+        ("unusable_session_id", message)
+    } else if only_odd(source)? {
+        let message = "every record of this file breaks a rule of JSON texts (half a surrogate \
+                       pair, a repeated key, too deep nesting), so none can be read; \
+                       import the file again when it holds others";
+        ("unreadable_records", message.to_owned())
+    } else {
+        return Ok(skipped(path, format));
+    };
+    let mut outcome = Outcome::rejected(path, code, message);
+    outcome.format = Some(format.name());
+    Ok(outcome)
+}
+
+/// Whether there are records, and all break a rule beyond the grammar.
+fn only_odd(source: &dyn Source) -> std::io::Result<bool> {
+    let mut lines = Lines::new(source.open()?);
+    let mut odd = false;
+    while let Some(line) = lines.next_line()? {
+        for item in line.items() {
+            match item.body {
+                Body::Record { .. } => return Ok(false),
+                Body::Odd { .. } => odd = true,
+                Body::Broken(_) | Body::Oversize(_) => {}
+            }
+        }
+    }
+    Ok(odd)
+}
+
 /// The import of one session.
 struct Job<'a> {
     store: &'a dyn Store,
@@ -199,12 +270,63 @@ struct Job<'a> {
     stem: String,
     path: String,
     total: u64,
+    /// Whether another import was met at the same session.
+    met: bool,
+    /// Events that were appended to a readable session.
+    added: AtomicU64,
+}
+
+/// A hidden session that holds something else, as it was seen last: its
+/// incarnation, authority revision, head and number of notes.
+#[derive(Debug, Default)]
+struct Watch {
+    seen: Option<[u64; 4]>,
+    looks: u32,
+}
+
+impl Watch {
+    fn begin(&mut self, state: [u64; 4]) {
+        self.seen = Some(state);
+        self.looks = 0;
+    }
+
+    /// Whether nobody has moved the session for so long that whoever was
+    /// preparing it is gone; `None` where it moved, or was never seen.
+    fn is_left(&mut self, state: [u64; 4]) -> Option<bool> {
+        self.looks += 1;
+        (self.seen == Some(state)).then_some(self.looks >= MAX_LOOKS)
+    }
 }
 
 impl Job<'_> {
+    /// Imports the source. Where another import is at the same session, what
+    /// is stored is read again and the work goes on from there.
+    async fn run(&mut self, base: &SessionId) -> Result<Outcome, ImportError> {
+        let mut watch = Watch::default();
+        let mut tries = 1;
+        loop {
+            self.go_on()?;
+            match self.attempt(base, &mut watch).await {
+                Ok(Some(outcome)) => return Ok(outcome),
+                Ok(None) if tries < MAX_TRIES => {}
+                Ok(None) => return Err(overtaken(base).into()),
+                Err(ImportError::Store(error)) if is_overtaken(&error) && tries < MAX_TRIES => {}
+                Err(error) => return Err(error),
+            }
+            self.met = true;
+            std::thread::sleep((PAUSE.0 * tries).min(PAUSE.1));
+            tries += 1;
+        }
+    }
+
     /// Finds the session that the source belongs to: the first one of its
-    /// name that it extends or repeats, else a new one.
-    async fn run(&self, base: &SessionId) -> Result<Outcome, ImportError> {
+    /// name that it extends or repeats, else a new one. `None` asks to wait
+    /// for another import that is preparing it.
+    async fn attempt(
+        &self,
+        base: &SessionId,
+        watch: &mut Watch,
+    ) -> Result<Option<Outcome>, ImportError> {
         for n in 1..=MAX_SUFFIX {
             let id = match n {
                 1 => Some(base.clone()),
@@ -214,7 +336,7 @@ impl Job<'_> {
             let info = match self.store.session(&id).await {
                 Ok(info) => info,
                 Err(error) if error.code() == "session_not_found" => {
-                    return self.prepare(&id, n).await;
+                    return self.prepare(&id, n).await.map(Some);
                 }
                 Err(error) => return Err(error.into()),
             };
@@ -225,19 +347,31 @@ impl Job<'_> {
             let attempt = match (info.authority, mine) {
                 (Authority::RuntimeEvents, Some(record)) => self.grow(&info, record, n).await?,
                 (Authority::Preparing, Some(record)) => {
+                    let notes = self.notes_head(&info.id).await?;
+                    let state = [info.incarnation, info.authority_rev, info.head, notes];
+                    match watch.is_left(state) {
+                        Some(true) => return self.begin_again(&info, n).await.map(Some),
+                        Some(false) => return Ok(None),
+                        None => {}
+                    }
                     match self.stage(&info, &record.mark, n).await? {
                         Attempt::Done(outcome) => Attempt::Done(outcome),
-                        Attempt::Another => return self.begin_again(&info, n).await,
+                        Attempt::Another => {
+                            watch.begin(state);
+                            return Ok(None);
+                        }
                     }
                 }
-                (Authority::Rejected, Some(_)) => return self.begin_again(&info, n).await,
+                (Authority::Rejected, Some(_)) => {
+                    return self.begin_again(&info, n).await.map(Some);
+                }
                 (_, None) => Attempt::Another,
             };
             if let Attempt::Done(outcome) = attempt {
-                return Ok(*outcome);
+                return Ok(Some(*outcome));
             }
         }
-        Ok(self.rejected(
+        Ok(Some(self.rejected(
             None,
             vec![about_source(
                 "same_native_id",
@@ -246,7 +380,7 @@ impl Job<'_> {
                      for a suffix; give the file another name"
                 ),
             )],
-        ))
+        )))
     }
 
     async fn begin_again(&self, info: &SessionInfo, n: u32) -> Result<Outcome, ImportError> {
@@ -276,8 +410,8 @@ impl Job<'_> {
         self.reached(CrashPoint::Prepared);
         match self.stage(&info, &mark, n).await? {
             Attempt::Done(outcome) => Ok(*outcome),
-            // Nothing is held, so nothing can differ from it.
-            Attempt::Another => Ok(self.rejected(None, Vec::new())),
+            // Nothing was held, so what differs came from elsewhere meanwhile.
+            Attempt::Another => Err(overtaken(id).into()),
         }
     }
 
@@ -300,9 +434,8 @@ impl Job<'_> {
                 self.go_on()?;
                 batches += 1;
                 self.reached(CrashPoint::Translated(batches));
-                let head = pass.appended() - batch.events.len() as u64;
-                match self.append(&info.id, batch, head).await {
-                    Ok(()) => {}
+                match self.append(info, batch, &pass).await {
+                    Ok(_) => {}
                     Err(error) if is_about_source(&error) => {
                         let reason = about_source(error.code(), error.to_string());
                         return self.reject(info, &pass, vec![reason]).await;
@@ -318,7 +451,7 @@ impl Job<'_> {
         }
         let (noticed, manifest) = pass.findings();
         let reasons = if pass.refused().is_empty() {
-            self.read_back(&info.id, &pass, &manifest).await?
+            self.read_back(info, &pass, &manifest).await?
         } else {
             pass.refused().to_vec()
         };
@@ -327,6 +460,7 @@ impl Job<'_> {
         }
         self.reached(CrashPoint::Verified);
         self.reached(CrashPoint::BeforeMark);
+        self.unmoved(info, pass.head(), pass.notes_head()).await?;
         self.store
             .set_authority(
                 &info.id,
@@ -352,12 +486,19 @@ impl Job<'_> {
     /// and its rows are made from the stored events.
     async fn read_back(
         &self,
-        id: &SessionId,
+        seen: &SessionInfo,
         pass: &Pass,
         manifest: &Manifest,
     ) -> Result<Vec<Diagnostic>, ImportError> {
+        let id = &seen.id;
         let info = self.store.session(id).await?;
         let notes = self.store.contribution_status(id, NOTES).await?;
+        if (info.incarnation, info.authority_rev) != (seen.incarnation, seen.authority_rev)
+            || info.head > pass.head()
+            || notes.head > pass.notes_head()
+        {
+            return Err(overtaken(id).into());
+        }
         let differs = |what: &str| {
             let message = format!("the {what} of session {id} are not those that were appended");
             Err(StoreError::corrupt("chain_mismatch", message).into())
@@ -425,7 +566,7 @@ impl Job<'_> {
     ) -> Result<Attempt, ImportError> {
         let id = &info.id;
         let mut pass = self.open(info, &record.mark).await?;
-        let (mut events, mut grown) = (0, false);
+        let mut grown = false;
         loop {
             self.go_on()?;
             let more = self.step(&mut pass)?;
@@ -433,7 +574,7 @@ impl Job<'_> {
                 return Ok(Attempt::Another);
             }
             if pass.ledger_stands() == Standing::Differs && pass.source_stands() == Standing::Same {
-                return self.translated_otherwise(info, record).await;
+                return self.held_otherwise(info, record, Standing::Same).await;
             }
             if more && pass.waiting_bytes() < SLICE_BYTES {
                 continue;
@@ -454,7 +595,7 @@ impl Job<'_> {
             let reasons = self.increment(id, &pass).await?;
             if !reasons.is_empty() {
                 let mut outcome = self.rejected(Some(id), reasons);
-                outcome.events_added = events;
+                outcome.events_added = self.added.load(Ordering::Relaxed);
                 outcome.row_count = info.items + check::visible_notes(self.store, id).await?;
                 return Ok(Attempt::Done(Box::new(outcome)));
             }
@@ -463,9 +604,8 @@ impl Job<'_> {
                 self.go_on()?;
                 batches += 1;
                 self.reached(CrashPoint::Translated(batches));
-                let added = batch.events.len() as u64;
-                self.append(id, batch, pass.appended() - added).await?;
-                events += added;
+                let added = self.append(info, batch, &pass).await?;
+                self.added.fetch_add(added, Ordering::Relaxed);
                 grown = true;
                 self.tell(&pass);
                 self.reached(CrashPoint::Committed);
@@ -474,8 +614,17 @@ impl Job<'_> {
                 break;
             }
         }
+        if !grown && pass.mark().items > record.mark.items {
+            // Everything is held, and the record of it lags behind.
+            let batch = Batch {
+                mark: Some(pass.mark()),
+                ..Batch::default()
+            };
+            self.append(info, batch, &pass).await?;
+        }
         self.tell(&pass);
-        let verdict = if grown {
+        let events = self.added.load(Ordering::Relaxed);
+        let verdict = if grown || events > 0 {
             Verdict::Grown
         } else {
             Verdict::Unchanged
@@ -488,12 +637,13 @@ impl Job<'_> {
         Ok(Attempt::Done(Box::new(outcome)))
     }
 
-    /// Checks the whole of what the session will show before an increment.
+    /// Checks the whole of what the session will show before an increment, and
+    /// what it shows already if another import had a hand in it.
     async fn increment(&self, id: &SessionId, pass: &Pass) -> Result<Vec<Diagnostic>, ImportError> {
         if !pass.refused().is_empty() {
             return Ok(pass.refused().to_vec());
         }
-        if !pass.is_waiting() {
+        if !pass.is_waiting() && !self.met {
             return Ok(Vec::new());
         }
         let (_, manifest) = pass.findings();
@@ -510,11 +660,12 @@ impl Job<'_> {
         pass: &Pass,
         (source, _): (Standing, Standing),
     ) -> Result<Attempt, ImportError> {
-        if source == Standing::Same {
+        let same_source = source == Standing::Same;
+        if same_source && !self.is_ours(record) {
             return self.translated_otherwise(info, record).await;
         }
         if !self.is_prefix(info, pass).await? {
-            return Ok(Attempt::Another);
+            return self.held_otherwise(info, record, source).await;
         }
         if !info.followed {
             return Ok(Attempt::Done(Box::new(self.diverged(info))));
@@ -559,6 +710,120 @@ impl Job<'_> {
         Ok(facts
             .first()
             .is_some_and(|fact| (fact.seq, fact.chain) == (through, pass.notes_chain())))
+    }
+
+    /// The session does not hold the translation as it is: perhaps it holds it
+    /// under other line numbers, because blank lines came or went.
+    async fn held_otherwise(
+        &self,
+        info: &SessionInfo,
+        record: &ImportRef,
+        source: Standing,
+    ) -> Result<Attempt, ImportError> {
+        let extent = if self.is_ours(record) {
+            self.extent_without_lines(info, record).await?
+        } else {
+            None
+        };
+        let outcome = match extent {
+            Some(Extent::Less | Extent::Same) if !info.followed => self.diverged(info),
+            Some(Extent::Less | Extent::Same) => {
+                let noticed = about_source(
+                    "line_numbers_differ",
+                    "the session holds all records of this file; only the numbers of their lines \
+                     differ, as blank lines make them"
+                        .to_owned(),
+                );
+                self.unchanged(info, vec![noticed]).await?
+            }
+            None if source == Standing::Same => {
+                return self.translated_otherwise(info, record).await;
+            }
+            Some(Extent::More) | None => return Ok(Attempt::Another),
+        };
+        Ok(Attempt::Done(Box::new(outcome)))
+    }
+
+    /// How much the whole translation gives, measured by what is held, if the
+    /// names of lines do not count; `None` where they differ in more than that.
+    async fn extent_without_lines(
+        &self,
+        info: &SessionInfo,
+        record: &ImportRef,
+    ) -> Result<Option<Extent>, ImportError> {
+        let id = &info.id;
+        let through = self.notes_head(id).await?;
+        let nothing = Held {
+            head: 0,
+            chain: EMPTY_CHAIN,
+            notes_head: 0,
+            notes_chain: EMPTY_CHAIN,
+            items: record.mark.items,
+            digest: record.mark.digest,
+        };
+        let finishes = &record.mark.finishes;
+        let opened = Pass::open(
+            self.format,
+            self.source,
+            &self.stem,
+            id.clone(),
+            finishes,
+            nothing,
+        );
+        let mut pass = opened.map_err(|error| failed(self.source, error))?;
+        let (mut head, mut notes, mut after) = (0, 0, None);
+        loop {
+            self.go_on()?;
+            let more = self.step(&mut pass)?;
+            while let Some(batch) = pass.batch(!more) {
+                let count = (info.head - head).min(batch.events.len() as u64);
+                let ordinals: Vec<u64> = (head + 1..=head + count).collect();
+                head += count;
+                let stored = self.store.events(id, &ordinals).await?;
+                let mut same = stored.len() == ordinals.len();
+                for (stored, ours) in stored.iter().zip(&batch.events) {
+                    same = same && lineless::same_event(stored, ours)?;
+                }
+                let count = (through - notes).min(batch.notes.len() as u64);
+                let query = ContributionQuery {
+                    through,
+                    direction: Direction::Newer,
+                    after,
+                    max_items: usize::try_from(count).unwrap_or_default(),
+                };
+                notes += count;
+                if count > 0 {
+                    let stored = self.store.contributions(id, NOTES, query).await?;
+                    same = same && stored.len() as u64 == count;
+                    for (stored, ours) in stored.iter().zip(&batch.notes) {
+                        let fact = stored.fact()?;
+                        after = Some((fact.anchor, stored.seq));
+                        same = same && lineless::same_note(&fact, ours);
+                    }
+                }
+                if !same {
+                    return Ok(None);
+                }
+            }
+            if !pass.refused().is_empty() {
+                return Ok(None);
+            }
+            if !more {
+                break;
+            }
+        }
+        let extent = match (pass.head().cmp(&info.head), pass.notes_head().cmp(&through)) {
+            (Cmp::Equal, Cmp::Equal) => Some(Extent::Same),
+            (Cmp::Less | Cmp::Equal, Cmp::Less | Cmp::Equal) => Some(Extent::Less),
+            (Cmp::Greater | Cmp::Equal, Cmp::Greater | Cmp::Equal) => Some(Extent::More),
+            _ => None,
+        };
+        Ok(extent)
+    }
+
+    /// Whether this version of the translation made the session.
+    fn is_ours(&self, record: &ImportRef) -> bool {
+        record.translator_version == u64::from(self.format.translator_version())
     }
 
     /// The source is the same, and this build would translate it otherwise.
@@ -653,7 +918,34 @@ impl Job<'_> {
         pass.step().map_err(|error| failed(self.source, error))
     }
 
-    async fn append(&self, id: &SessionId, batch: Batch, head: u64) -> Result<(), StoreError> {
+    async fn notes_head(&self, id: &SessionId) -> Result<u64, StoreError> {
+        Ok(self.store.contribution_status(id, NOTES).await?.head)
+    }
+
+    /// Refuses to go on where another import has moved the session on.
+    async fn unmoved(&self, seen: &SessionInfo, head: u64, notes: u64) -> Result<(), StoreError> {
+        let now = self.store.session(&seen.id).await?;
+        let stored = self.notes_head(&seen.id).await?;
+        let expected = (seen.incarnation, seen.authority_rev, head, notes);
+        if (now.incarnation, now.authority_rev, now.head, stored) == expected {
+            return Ok(());
+        }
+        Err(overtaken(&seen.id))
+    }
+
+    /// Appends the batch that `pass` gave last; answers how many events are
+    /// new with it. Notes are not compared and swapped, so the place of all is
+    /// looked at before and behind.
+    async fn append(
+        &self,
+        info: &SessionInfo,
+        batch: Batch,
+        pass: &Pass,
+    ) -> Result<u64, StoreError> {
+        let id = &info.id;
+        let head = pass.appended() - batch.events.len() as u64;
+        let notes_head = pass.notes_appended() - batch.notes.len() as u64;
+        self.unmoved(info, head, notes_head).await?;
         let Batch {
             events,
             notes,
@@ -670,7 +962,23 @@ impl Job<'_> {
             writer: Writer::Importer,
             import_ref: mark.map(|mark| self.record(mark, &[])),
         };
-        self.store.append(id, batch).await.map(drop)
+        let with_notes = batch.contributions.is_some();
+        let committed = match self.store.append(id, batch).await {
+            Ok(committed) => committed,
+            // What another import brought meanwhile is no fault of the source.
+            Err(error) if is_about_source(&error) => {
+                self.unmoved(info, head, notes_head).await?;
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        };
+        if committed.high_water != pass.appended()
+            || (with_notes && committed.facts_head != pass.notes_appended())
+        {
+            return Err(overtaken(id));
+        }
+        let new = committed.events.iter().filter(|event| !event.present);
+        Ok(new.count() as u64)
     }
 
     fn record(&self, mark: Mark, reasons: &[Diagnostic]) -> String {
@@ -737,6 +1045,24 @@ impl Job<'_> {
     }
 }
 
+/// Another import was faster at a session.
+fn overtaken(id: &SessionId) -> StoreError {
+    let message = format!("another import is at session {id}; import the file again");
+    StoreError::new(ErrorKind::Conflict, "head_mismatch", message)
+}
+
+/// Refusals that another import causes: what is stored must be read again.
+fn is_overtaken(error: &StoreError) -> bool {
+    matches!(
+        error.code(),
+        "head_mismatch"
+            | "authority_changed"
+            | "session_exists"
+            | "session_rejected"
+            | "session_not_found"
+    )
+}
+
 /// Refusals of a batch that say something about the source, not the store.
 fn is_about_source(error: &StoreError) -> bool {
     matches!(
@@ -778,6 +1104,8 @@ mod tests {
             stem: "x".into(),
             path: "x.jsonl".into(),
             total: 0,
+            met: false,
+            added: AtomicU64::new(0),
         };
         let id = SessionId::new("s").unwrap();
         let mark = Mark {
@@ -797,9 +1125,9 @@ mod tests {
         while pass.step().unwrap() {}
         // The manifest of nothing differs from what the pass shows.
         let batch = pass.batch(true).unwrap();
-        job.append(&id, batch, 0).await.unwrap();
+        job.append(&info, batch, &pass).await.unwrap();
         let reasons = job
-            .read_back(&id, &pass, &Manifest::default())
+            .read_back(&info, &pass, &Manifest::default())
             .await
             .unwrap();
         assert_eq!(reasons.len(), 1);

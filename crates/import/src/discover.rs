@@ -2,7 +2,7 @@
 
 use crate::format::{Format, Recognition};
 use crate::outcome::Outcome;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -24,18 +24,20 @@ pub fn discover(paths: &[PathBuf], format: Option<Format>) -> Discovery {
     let mut walk = Walk {
         format,
         found: Discovery::default(),
-        folders: HashSet::new(),
-        files: HashSet::new(),
+        folders: HashMap::new(),
+        files: HashMap::new(),
+        at: 0,
+        again: false,
     };
-    for path in paths {
+    for (at, path) in paths.iter().enumerate() {
+        (walk.at, walk.again) = (at, false);
         match std::fs::metadata(path) {
             Err(error) => walk.refuse(path, &error),
             Ok(metadata) if metadata.is_dir() => {
                 let before = walk.found.files.len() + walk.found.refused.len();
-                let known = walk.files.len();
                 walk.folder(path);
                 let after = walk.found.files.len() + walk.found.refused.len();
-                if after == before && walk.files.len() == known {
+                if after == before && !walk.again {
                     walk.found.refused.push(Outcome::rejected(
                         path.display().to_string(),
                         "no_sessions",
@@ -64,17 +66,25 @@ pub fn known_folders(home: &Path, variable: impl Fn(&str) -> Option<OsString>) -
 struct Walk {
     format: Option<Format>,
     found: Discovery,
-    /// Folders and files by their real paths: links may lead anywhere.
-    folders: HashSet<PathBuf>,
-    files: HashSet<PathBuf>,
+    /// Folders and files by their real paths, since links may lead anywhere,
+    /// and the path that led to each first.
+    folders: HashMap<PathBuf, usize>,
+    files: HashMap<PathBuf, usize>,
+    /// The path that is walked.
+    at: usize,
+    /// Whether it leads to what an earlier path has given already.
+    again: bool,
 }
 
 impl Walk {
     fn folder(&mut self, folder: &Path) {
         match std::fs::canonicalize(folder) {
-            Ok(real) if self.folders.contains(&real) => return,
             Ok(real) => {
-                self.folders.insert(real);
+                if let Some(first) = self.folders.get(&real) {
+                    self.again |= *first != self.at;
+                    return;
+                }
+                self.folders.insert(real, self.at);
             }
             Err(error) => return self.refuse(folder, &error),
         }
@@ -114,9 +124,12 @@ impl Walk {
 
     fn take(&mut self, path: &Path) {
         let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if self.files.insert(real) {
-            self.found.files.push(path.to_owned());
+        if let Some(first) = self.files.get(&real) {
+            self.again |= *first != self.at;
+            return;
         }
+        self.files.insert(real, self.at);
+        self.found.files.push(path.to_owned());
     }
 
     fn refuse(&mut self, path: &Path, error: &io::Error) {
@@ -171,5 +184,23 @@ mod tests {
             .map(|outcome| outcome.diagnostics[0].code)
             .collect();
         assert_eq!(codes, ["io_error", "no_sessions"]);
+        // What was visited is not visited again, and that is no outcome.
+        let file = projects.join("a.jsonl");
+        let deep = projects.join("b/deep");
+        for paths in [
+            [&projects, &projects],
+            [&projects, &deep],
+            [&deep, &projects],
+            [&projects, &file],
+            [&file, &projects],
+        ] {
+            let found = discover(&paths.map(Clone::clone), None);
+            let mut files = found.files;
+            files.sort();
+            assert_eq!(files, expected);
+            assert_eq!(found.refused, []);
+        }
+        let only = discover(&[deep.join("2.jsonl"), deep.clone()], None);
+        assert_eq!((only.files.len(), only.refused.len()), (1, 0));
     }
 }

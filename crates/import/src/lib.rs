@@ -14,6 +14,7 @@ pub mod discover;
 mod error;
 mod format;
 mod import_ref;
+mod lineless;
 pub mod lines;
 mod outcome;
 mod pass;

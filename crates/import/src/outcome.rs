@@ -84,14 +84,14 @@ impl Outcome {
     }
 
     /// Sets what was noticed. If there is too much of it, what is about the
-    /// whole source is listed first, then the types of records that are not
-    /// known, then the rest.
+    /// whole source is listed first, then what is told once for
+    /// many records, then the rest.
     pub(crate) fn report(&mut self, mut diagnostics: Vec<Diagnostic>) {
         self.diagnostics_total = diagnostics.len() as u64;
         if diagnostics.len() > MAX_DIAGNOSTICS {
             diagnostics.sort_by_key(|diagnostic| match (diagnostic.line, diagnostic.code) {
                 (None, _) => 0,
-                (_, "unknown_record") => 1,
+                (_, "unknown_record" | "unreadable_usage" | "unreadable_timestamp") => 1,
                 _ => 2,
             });
             diagnostics.truncate(MAX_DIAGNOSTICS);

@@ -85,6 +85,8 @@ pub(crate) struct Pass {
     waiting_bytes: usize,
     /// The ordinal before the first event that waits.
     appended: u64,
+    /// The number of the last note before the first one that waits.
+    notes_appended: u64,
     refused: Vec<Diagnostic>,
     line: u64,
     /// The last line, where the file ends within it.
@@ -113,6 +115,7 @@ impl Pass {
             lines: Lines::new(reader),
             read,
             appended: held.head,
+            notes_appended: held.notes_head,
             head: 0,
             chain: EMPTY_CHAIN,
             sequences: HashMap::new(),
@@ -196,6 +199,11 @@ impl Pass {
     /// The head once everything is appended that was taken as a batch.
     pub fn appended(&self) -> u64 {
         self.appended
+    }
+
+    /// The number of the last note once that is appended.
+    pub fn notes_appended(&self) -> u64 {
+        self.notes_appended
     }
 
     pub fn mark(&self) -> Mark {
@@ -289,6 +297,7 @@ impl Pass {
         self.waiting -= count;
         self.waiting_bytes -= bytes;
         self.appended += batch.events.len() as u64;
+        self.notes_appended += batch.notes.len() as u64;
         Some(batch)
     }
 

@@ -6,39 +6,69 @@
     reason = "a test fails by panicking, also in its helpers"
 )]
 
+mod common;
+
 use folio_core::{CanonicalEvent, Content, Fact, Role, RuntimeEvent, SessionId};
 use folio_import::claude_code::{Detection, Increment, Translation, Translator, detect, identify};
 use folio_import::lines::Lines;
+use libtest_mimic::{Arguments, Trial};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::Path;
+use std::process::ExitCode;
 
-/// The folder of the shared material. Its absence fails the test: a silent
-/// pass would claim what was not checked.
-fn shared() -> PathBuf {
-    let root = std::env::var_os("FOLIO_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
-        PathBuf::from,
-    );
-    assert!(
-        root.join("data/claude-code").is_dir(),
-        "the session files are not at {}: set FOLIO_SHARED, or leave these tests out",
-        root.display()
-    );
-    root
+/// A test, given the folder of the shared material.
+type Test = fn(&Path);
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let tests: [(&str, Test); 7] = [
+        (
+            "counts_agree_with_the_ground_truth",
+            counts_agree_with_the_ground_truth,
+        ),
+        (
+            "every_record_is_kept_once_and_every_run_is_well_formed",
+            every_record_is_kept_once_and_every_run_is_well_formed,
+        ),
+        (
+            "records_can_be_told_from_their_events",
+            records_can_be_told_from_their_events,
+        ),
+        (
+            "sessions_are_recognized_and_other_files_are_not",
+            sessions_are_recognized_and_other_files_are_not,
+        ),
+        ("a_prefix_gives_a_prefix", a_prefix_gives_a_prefix),
+        (
+            "a_finish_is_repeated_where_it_was_made",
+            a_finish_is_repeated_where_it_was_made,
+        ),
+        (
+            "the_manifest_names_the_rows_of_the_events",
+            the_manifest_names_the_rows_of_the_events,
+        ),
+    ];
+    let shared = common::shared();
+    if let Err(why) = &shared {
+        eprintln!("claude_code is ignored: {why}");
+    }
+    let trials = tests.into_iter().map(|(name, test)| match &shared {
+        Ok(shared) => {
+            let shared = shared.clone();
+            Trial::test(name, move || {
+                test(&shared);
+                Ok(())
+            })
+        }
+        Err(why) => Trial::test(format!("{name} ({why})"), || Ok(())).with_ignored_flag(true),
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
 
-fn files() -> Vec<(String, Vec<u8>)> {
-    let mut out: Vec<_> = std::fs::read_dir(shared().join("data/claude-code"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ext| ext == "jsonl"))
-        .map(|path| {
-            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            (name, std::fs::read(path).unwrap())
-        })
-        .collect();
-    out.sort();
-    out
+fn files(shared: &Path) -> Vec<(String, Vec<u8>)> {
+    let files = common::files(shared).unwrap();
+    let owned = |(name, bytes): (String, common::Bytes)| (name, bytes.as_ref().to_vec());
+    files.into_iter().map(owned).collect()
 }
 
 fn start(finishes: &[u64]) -> Translator {
@@ -144,12 +174,11 @@ fn counts(events: &[RuntimeEvent]) -> BTreeMap<&'static str, u64> {
     n
 }
 
-#[test]
-fn counts_agree_with_the_ground_truth() {
-    let text = std::fs::read_to_string(shared().join("data/ground-truth.json")).unwrap();
+fn counts_agree_with_the_ground_truth(shared: &Path) {
+    let text = std::fs::read_to_string(shared.join("data/ground-truth.json")).unwrap();
     let truth: serde_json::Value = serde_json::from_str(&text).unwrap();
     let (mut fields, mut differ) = (0, Vec::new());
-    for (name, bytes) in files() {
+    for (name, bytes) in files(shared) {
         let (out, _) = translate(&bytes, &[]);
         let counted = counts(&out.events);
         let truth = &truth[format!("claude-code/{name}")];
@@ -193,9 +222,8 @@ fn counts_agree_with_the_ground_truth() {
     assert_eq!(differ, Vec::<String>::new());
 }
 
-#[test]
-fn every_record_is_kept_once_and_every_run_is_well_formed() {
-    for (name, bytes) in files() {
+fn every_record_is_kept_once_and_every_run_is_well_formed(shared: &Path) {
+    for (name, bytes) in files(shared) {
         let (out, summary) = translate(&bytes, &[]);
         canonical(&out.events);
         let mut ids = BTreeSet::new();
@@ -238,9 +266,8 @@ fn every_record_is_kept_once_and_every_run_is_well_formed() {
 
 /// The record of each event with its holes filled again is the record that
 /// stands in the file.
-#[test]
-fn records_can_be_told_from_their_events() {
-    for (name, bytes) in files() {
+fn records_can_be_told_from_their_events(shared: &Path) {
+    for (name, bytes) in files(shared) {
         let (out, _) = translate(&bytes, &[]);
         let mut by_id: HashMap<&str, serde_json::Value> = HashMap::new();
         for event in &out.events {
@@ -295,9 +322,8 @@ fn records_can_be_told_from_their_events() {
     }
 }
 
-#[test]
-fn sessions_are_recognized_and_other_files_are_not() {
-    for folder in std::fs::read_dir(shared().join("data")).unwrap() {
+fn sessions_are_recognized_and_other_files_are_not(shared: &Path) {
+    for folder in std::fs::read_dir(shared.join("data")).unwrap() {
         let folder = folder.unwrap().path();
         if !folder.is_dir() {
             continue;
@@ -321,9 +347,8 @@ fn is_prefix<T: PartialEq + std::fmt::Debug>(name: &str, cut: usize, part: &[T],
 }
 
 /// The part ends where the whole went on, digest of the source included.
-#[test]
-fn a_prefix_gives_a_prefix() {
-    let files = files();
+fn a_prefix_gives_a_prefix(shared: &Path) {
+    let files = files(shared);
     std::thread::scope(|scope| {
         for (name, bytes) in &files {
             scope.spawn(move || prefixes(name, bytes));
@@ -367,9 +392,8 @@ fn prefixes(name: &str, bytes: &[u8]) {
     }
 }
 
-#[test]
-fn a_finish_is_repeated_where_it_was_made() {
-    for (name, bytes) in files() {
+fn a_finish_is_repeated_where_it_was_made(shared: &Path) {
+    for (name, bytes) in files(shared) {
         let feeds: Vec<usize> = memchr::memchr_iter(b'\n', &bytes)
             .map(|at| at + 1)
             .collect();
@@ -408,9 +432,8 @@ fn digest(text: &str) -> [u8; 32] {
 
 /// A second, plain reading of the events gives the rows that the manifest
 /// drew up from the records.
-#[test]
-fn the_manifest_names_the_rows_of_the_events() {
-    for (name, bytes) in files() {
+fn the_manifest_names_the_rows_of_the_events(shared: &Path) {
+    for (name, bytes) in files(shared) {
         let mut translator = start(&[]);
         let mut out = feed(&mut translator, &bytes);
         translator.finish(&mut out);

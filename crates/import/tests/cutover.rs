@@ -299,6 +299,27 @@ async fn what_is_no_session_is_told_and_not_stored() {
         word(&bench.import_as("x.jsonl", &nameless).await),
         "skipped"
     );
+    let conversation = [prompt(1, "hi"), said(2, "there")];
+    for unusable in ["a b", "", "latest", "-x"] {
+        let named = String::from_utf8(lines(&conversation)).unwrap();
+        let named = named.replace(ID, unusable);
+        let outcome = bench.import_as("x.jsonl", named.as_bytes()).await;
+        assert_eq!(
+            (word(&outcome), codes(&outcome)),
+            ("rejected", vec!["unusable_session_id"])
+        );
+    }
+    let odd = lines(&conversation.map(|record| record.replace("hi", r"\ud800")));
+    let odd = [
+        &b"\xff\n"[..],
+        odd.split_inclusive(|b| *b == b'\n').next().unwrap(),
+    ]
+    .concat();
+    let outcome = bench.import(&odd).await;
+    assert_eq!(
+        (word(&outcome), codes(&outcome)),
+        ("rejected", vec!["unreadable_records"])
+    );
     let importer = Importer::new(Arc::clone(&bench.store));
     let folder = importer
         .import_path(Path::new("/"), &bench.options)
@@ -668,11 +689,11 @@ async fn a_session_of_another_translation_is_left_as_it_is() {
     for (version, wanted) in [
         ("0", ("unchanged", "translated_by_older")),
         ("99", ("unchanged", "translated_by_newer")),
-        ("1", ("rejected", "translation_differs")),
+        ("2", ("rejected", "translation_differs")),
     ] {
         let bench = Bench::new();
         let import_ref = ours.replace(
-            "\"translator_version\":1",
+            "\"translator_version\":2",
             &format!("\"translator_version\":{version}"),
         );
         let new = NewSession {
@@ -787,4 +808,229 @@ async fn a_file_is_imported_by_its_path() {
         .await
         .unwrap();
     assert_eq!(word(&again), "unchanged");
+}
+
+/// Imports sources at once, each on a thread of its own.
+fn at_once(store: &Arc<dyn Store>, sources: &[Vec<u8>]) -> Vec<Outcome> {
+    let start = std::sync::Barrier::new(sources.len());
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = sources
+            .iter()
+            .map(|bytes| {
+                let start = &start;
+                scope.spawn(move || {
+                    let bench = Bench {
+                        store: Arc::clone(store),
+                        options: ImportOptions::default(),
+                    };
+                    start.wait();
+                    common::block_on(bench.import(bytes)).unwrap()
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    })
+}
+
+#[test]
+fn imports_of_one_source_at_once_agree() {
+    let small = lines(&sample());
+    for (bytes, rounds) in [(small, 20), (long(), 3)] {
+        let expected = common::block_on(whole(&bytes)).unwrap();
+        for _ in 0..rounds {
+            let bench = Bench::new();
+            let outcomes = at_once(&bench.store, &vec![bytes.clone(); 8]);
+            for outcome in &outcomes {
+                assert!(
+                    ["imported", "grown", "unchanged"].contains(&word(outcome)),
+                    "{outcome:?}"
+                );
+                assert_eq!(outcome.session_id, Some(id(ID)));
+            }
+            common::block_on(async {
+                assert_eq!(bench.state().await, expected);
+                assert_eq!(bench.listed(SessionFilter::All).await, [ID]);
+                let report = bench.store.verify(&id(ID)).await.unwrap();
+                assert_eq!(report.findings, []);
+            })
+            .unwrap();
+        }
+    }
+}
+
+#[test]
+fn prefixes_of_one_source_at_once_lose_nothing() {
+    let records = sample();
+    let short = lines(&records);
+    let many = long();
+    let cases = [
+        (short.clone(), vec![lines(&records[..7]), short], 20),
+        (
+            many.clone(),
+            vec![
+                many[..many.len() / 3].to_vec(),
+                many.clone(),
+                many[..many.len() / 2].to_vec(),
+            ],
+            3,
+        ),
+    ];
+    for (bytes, sources, rounds) in cases {
+        let expected = common::block_on(whole(&bytes)).unwrap();
+        for round in 0..rounds {
+            let bench = Bench::new();
+            if round % 2 == 1 {
+                // Both grow what is readable already.
+                common::block_on(bench.import(&bytes[..bytes.len() / 4])).unwrap();
+            }
+            for outcome in at_once(&bench.store, &sources) {
+                assert!(
+                    ["imported", "grown", "unchanged"].contains(&word(&outcome)),
+                    "{outcome:?}"
+                );
+                assert_eq!(outcome.session_id, Some(id(ID)));
+            }
+            let state = common::block_on(bench.state()).unwrap();
+            assert_eq!(state, expected);
+            let again = common::block_on(bench.import(&bytes)).unwrap();
+            assert_eq!((word(&again), codes(&again)), ("unchanged", vec![]));
+        }
+    }
+}
+
+/// The same records with blank lines between some of them.
+fn spaced(records: &[String]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (n, record) in records.iter().enumerate() {
+        out.extend("\n".repeat(n % 3).into_bytes());
+        out.extend(format!("{record}\n").into_bytes());
+    }
+    out
+}
+
+#[tokio::test]
+async fn blank_lines_make_no_other_session() {
+    let records: Vec<String> = sample()
+        .into_iter()
+        // Some events are named by their places, too.
+        .map(|record| record.replace(&format!(r#""uuid":"{}","#, uuid(12)), ""))
+        .collect();
+    let (plain, blank) = (lines(&records[..9]), spaced(&records[..9]));
+    for (first, second, grown) in [
+        (&plain, &blank, spaced(&records)),
+        (&blank, &plain, lines(&records)),
+    ] {
+        let bench = Bench::new();
+        assert_eq!(word(&bench.import(first).await), "imported");
+        let before = bench.state().await;
+        let outcome = bench.import(second).await;
+        assert_eq!(
+            (word(&outcome), codes(&outcome)),
+            ("unchanged", vec!["line_numbers_differ"])
+        );
+        assert_eq!(outcome.session_id, Some(id(ID)));
+        // A shorter file of them brings nothing new either.
+        let shorter = &second[..second.len() - 4];
+        assert_eq!(
+            codes(&bench.import(shorter).await)[0],
+            "line_numbers_differ"
+        );
+        assert_eq!(bench.state().await, before);
+        // Grown beyond what is stored, it is a session of its own.
+        for wanted in ["imported", "unchanged"] {
+            let outcome = bench.import(&grown).await;
+            assert_eq!(
+                (word(&outcome), codes(&outcome)),
+                (wanted, vec!["same_native_id"])
+            );
+            assert_eq!(outcome.session_id, Some(id(&format!("{ID}-2"))));
+        }
+        assert_eq!(bench.state().await, before);
+        assert_eq!(word(&bench.import(first).await), "unchanged");
+    }
+}
+
+#[tokio::test]
+async fn counts_and_times_that_cannot_be_read_are_told() {
+    let bench = Bench::new();
+    let odd = |n: usize, value: &str| {
+        said(n, "x").replace("\"output_tokens\":2", &format!("\"output_tokens\":{value}"))
+    };
+    let records = [
+        prompt(1, "a"),
+        odd(2, "-5"),
+        odd(3, "1.5"),
+        odd(4, "\"6\""),
+        odd(5, "9007199254740993"),
+        odd(6, "null"),
+        odd(7, "7"),
+        said(8, "y").replace("2025-06-01T10:00:08.000Z", "yesterday"),
+    ];
+    let outcome = bench.import(&lines(&records)).await;
+    let told: Vec<_> = outcome
+        .diagnostics
+        .iter()
+        .map(|found| (found.code, found.line, found.detail.as_deref()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("unreadable_usage", Some(2), Some("4")),
+            ("unreadable_timestamp", Some(8), Some("1")),
+        ]
+    );
+    assert_eq!(word(&outcome), "imported");
+    let stats = Stats::of(&*bench.store, &id(ID)).await.unwrap();
+    assert_eq!(
+        (stats.usage.output, stats.usage.input),
+        (7 + 2, 2 + 3 + 4 + 5 + 6 + 7 + 8)
+    );
+}
+
+#[test]
+fn two_conversations_of_one_id_at_once_are_both_kept() {
+    let sources = [
+        lines(&[prompt(1, "one"), said(2, "a")]),
+        lines(&[prompt(51, "two"), said(52, "b")]),
+    ];
+    for _ in 0..10 {
+        let bench = Bench::new();
+        let outcomes = at_once(&bench.store, &sources);
+        let mut names: Vec<_> = outcomes
+            .iter()
+            .map(|outcome| outcome.session_id.clone().unwrap().to_string())
+            .collect();
+        names.sort();
+        assert_eq!(names, [ID.to_owned(), format!("{ID}-2")], "{outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| word(outcome) == "imported"));
+    }
+}
+
+#[tokio::test]
+async fn damaged_sessions_of_a_folder_are_not_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = lines(&sample());
+    for (name, before) in [("byte", &b"{\"x\":\"\xff\"}\n"[..]), ("nul", b"\0\n")] {
+        let bytes = [before, &session].concat();
+        std::fs::write(dir.path().join(name).with_extension("jsonl"), bytes).unwrap();
+    }
+    std::fs::write(
+        dir.path().join("other.jsonl"),
+        b"{\"type\":\"x\",\"a\":\"\\ud800\"}\n",
+    )
+    .unwrap();
+    std::fs::write(dir.path().join("binary"), b"\x7fELF\0\0\n\xff\n").unwrap();
+    let found = folio_import::discover(&[dir.path().to_owned()], None);
+    let names = ["byte.jsonl", "nul.jsonl"].map(|name| dir.path().join(name));
+    assert_eq!((found.files, found.refused), (names.to_vec(), vec![]));
+    let bench = Bench::new();
+    let importer = Importer::new(Arc::clone(&bench.store));
+    for path in names {
+        let outcome = importer.import_path(&path, &bench.options).await.unwrap();
+        assert_eq!(word(&outcome), "imported");
+        assert!(codes(&outcome).contains(&"broken_line"));
+    }
 }

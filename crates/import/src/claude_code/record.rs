@@ -92,20 +92,56 @@ impl<'a> Record<'a> {
         self.message.get("content").unwrap_or("null")
     }
 
+    /// Whether it has a timestamp that tells no time.
+    pub fn has_unreadable_time(&self) -> bool {
+        self.time().is_none()
+            && self
+                .object
+                .get("timestamp")
+                .is_some_and(|raw| raw != "null")
+    }
+
     /// The four counters of the message's usage: input, output, cache read,
-    /// cache creation.
+    /// cache creation. One that is no count counts nothing.
     pub fn usage(&self) -> Option<[u64; 4]> {
         let usage = self.message.object("usage")?;
-        Some(
-            [
-                "input_tokens",
-                "output_tokens",
-                "cache_read_input_tokens",
-                "cache_creation_input_tokens",
-            ]
-            .map(|name| usage.get(name).map_or(0, folio_core::object::whole)),
-        )
+        Some(COUNTERS.map(|name| usage.get(name).and_then(count).unwrap_or_default()))
     }
+
+    /// Whether it has a usage, or a counter of one, that cannot be counted.
+    pub fn has_unreadable_usage(&self) -> bool {
+        match (self.message.get("usage"), self.message.object("usage")) {
+            (None | Some("null"), _) => false,
+            (Some(_), None) => true,
+            (_, Some(usage)) => COUNTERS
+                .iter()
+                .filter_map(|name| usage.get(name))
+                .any(|raw| raw != "null" && count(raw).is_none()),
+        }
+    }
+}
+
+const COUNTERS: [&str; 4] = [
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+];
+
+/// A whole number from 0 to 2^53-1, however it is spelled.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "the value is whole and inside the range in which these are exact"
+)]
+fn count(raw: &str) -> Option<u64> {
+    let most = folio_core::object::MAX_SAFE_INTEGER;
+    if let Ok(value) = raw.parse::<u64>() {
+        return Some(value).filter(|value| *value <= most);
+    }
+    let value = raw.parse::<f64>().ok()?;
+    (value.fract() == 0.0 && (0.0..=most as f64).contains(&value)).then_some(value as u64)
 }
 
 /// An id that the source gave. One that is too long for an id enters as its
@@ -361,6 +397,26 @@ fn classify_user(object: &Object<'_>, message: &Object<'_>) -> Class {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_whole_numbers_count() {
+        for (raw, expected) in [
+            ("7", Some(7)),
+            ("7.0", Some(7)),
+            ("1e3", Some(1_000)),
+            ("-0", Some(0)),
+            ("9007199254740991", Some(9_007_199_254_740_991)),
+            ("9007199254740992", None),
+            ("99999999999999999999999", None),
+            ("-1", None),
+            ("1.5", None),
+            ("\"7\"", None),
+            ("true", None),
+            ("[1]", None),
+        ] {
+            assert_eq!(count(raw), expected, "{raw}");
+        }
+    }
 
     #[test]
     fn own_words_drop_injected_parts_only() {

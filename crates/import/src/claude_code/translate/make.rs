@@ -4,6 +4,7 @@ use super::super::record::Record;
 use super::draft::Draft;
 use crate::lines::hex;
 use folio_core::json::{Json, Object};
+use folio_core::object::MAX_SAFE_INTEGER;
 use folio_core::{
     Author, Content, EventId, ForeignId, InvocationId, Members, Role, RunId, TextContent,
     ThinkingContent, TurnId,
@@ -77,8 +78,10 @@ pub(super) fn thinking_part(block: &Object<'_>, model: Option<&str>, count: &mut
 /// The whole prompt as `input`, and the parts it was billed as.
 pub(super) fn token_usage([input, output, read, created]: [u64; 4]) -> Json {
     let mut usage = Members::default();
+    // A sum beyond what a number holds exactly is as good as the most.
+    let whole = input.saturating_add(read).saturating_add(created);
     for (name, value) in [
-        ("input", input.saturating_add(read).saturating_add(created)),
+        ("input", whole.min(MAX_SAFE_INTEGER)),
         ("output", output),
         ("cacheHitInput", read),
         ("cacheMissInput", input),

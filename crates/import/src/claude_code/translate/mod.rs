@@ -80,6 +80,22 @@ pub struct Translation {
     pub manifest: Manifest,
 }
 
+/// How many records have something, and the line of the first.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    count: u64,
+    line: u64,
+}
+
+impl Tally {
+    fn add(&mut self, line: u64) {
+        if self.count == 0 {
+            self.line = line;
+        }
+        self.count += 1;
+    }
+}
+
 /// A compaction boundary that waits for its summary.
 #[derive(Debug, Clone)]
 struct Boundary {
@@ -113,6 +129,9 @@ pub struct Translator {
     notes: u64,
     diagnostics: Vec<Diagnostic>,
     unknown: BTreeMap<String, (u64, u64)>,
+    /// Records with a usage or a time that cannot be read.
+    bad_usage: Tally,
+    bad_time: Tally,
     /// The item count whose digest is wanted, and that digest.
     watched: u64,
     passed: Option<[u8; 32]>,
@@ -149,6 +168,8 @@ impl Translator {
             notes: 0,
             diagnostics: Vec::new(),
             unknown: BTreeMap::new(),
+            bad_usage: Tally::default(),
+            bad_time: Tally::default(),
             watched: 0,
             passed: None,
         }
@@ -265,8 +286,32 @@ impl Translator {
             session_id,
             native_id,
             agent_id,
+            ..
         } = self.identifier.identity().clone();
         let mut diagnostics = self.diagnostics.clone();
+        for (code, message, tally) in [
+            (
+                "unreadable_usage",
+                "token counts that are no whole numbers from 0 to 2^53-1 count nothing; \
+                 the records keep what they say",
+                self.bad_usage,
+            ),
+            (
+                "unreadable_timestamp",
+                "timestamps that cannot be read stand at the time of what precedes them; \
+                 the records keep what they say",
+                self.bad_time,
+            ),
+        ] {
+            if tally.count > 0 {
+                diagnostics.push(Diagnostic {
+                    code,
+                    message: message.to_owned(),
+                    line: Some(tally.line),
+                    detail: Some(tally.count.to_string()),
+                });
+            }
+        }
         for (kind, (count, line)) in &self.unknown {
             diagnostics.push(Diagnostic {
                 code: "unknown_record",
@@ -349,6 +394,12 @@ impl Translator {
             .uuid()
             .filter(|id| self.seen.insert(id.to_ascii_lowercase()));
         let repeated = record.uuid().is_some() && fresh.is_none();
+        if !repeated && record.has_unreadable_time() {
+            self.bad_time.add(item.line);
+        }
+        if !repeated && record.class == Class::Assistant && record.has_unreadable_usage() {
+            self.bad_usage.add(item.line);
+        }
         self.cause = Cause {
             r: fresh.map_or_else(|| item.position(), Cow::into_owned),
             text: text.to_owned(),
