@@ -686,14 +686,15 @@ async fn a_session_of_another_translation_is_left_as_it_is() {
     let bytes = lines(&sample());
     let expected = whole(&bytes).await;
     let ours = expected.import_ref.unwrap();
+    let current = folio_import::claude_code::TRANSLATOR_VERSION;
     for (version, wanted) in [
-        ("0", ("unchanged", "translated_by_older")),
-        ("99", ("unchanged", "translated_by_newer")),
-        ("2", ("rejected", "translation_differs")),
+        (current - 1, ("unchanged", "translated_by_older")),
+        (current + 1, ("unchanged", "translated_by_newer")),
+        (current, ("rejected", "translation_differs")),
     ] {
         let bench = Bench::new();
         let import_ref = ours.replace(
-            "\"translator_version\":2",
+            &format!("\"translator_version\":{current}"),
             &format!("\"translator_version\":{version}"),
         );
         let new = NewSession {
