@@ -50,8 +50,16 @@ pub fn event_digest(view: &EventView<'_>, spine: &Spine) -> Digest {
         &["refs"],
         false,
     ));
-    hasher.update(object_digest(view.body(), &["content", "actions"], true));
+    hasher.update(body_digest(view));
     hasher.finalize().into()
+}
+
+/// The digest of an event's body: of the whole one, also where it is gone.
+pub fn body_digest(view: &EventView<'_>) -> Digest {
+    view.withheld.map_or_else(
+        || object_digest(view.body(), &["content", "actions"], true),
+        |whole| whole.body,
+    )
 }
 
 /// The digest of a canonical object in which large values stand for

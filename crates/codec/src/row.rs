@@ -5,6 +5,7 @@ use crate::bytes::{Reader, Writer};
 use folio_core::assign::{OpenRequest, OpenRun, Tail, WaitingMark};
 use folio_core::item::{Item, Lane, Need, Part, Position};
 use folio_core::reduce::RunFacts;
+use folio_core::redact::Withheld;
 use folio_core::view::PACKED_PLACE;
 use folio_core::{Author, CanonicalEvent, EventView, Fields, ItemKind, Role, Status, TurnId};
 
@@ -13,11 +14,28 @@ pub const FORM_SLICED: u8 = 1;
 /// The same without the table: the text is scanned when it is read. Kept for
 /// events whose table would not come back exactly.
 pub const FORM_SCANNED: u8 = 2;
+/// An event whose payload is gone: what is known of the whole, then what is
+/// left in one of the forms above.
+pub const FORM_WITHHELD: u8 = 3;
 /// An index row of a chunk that is an event row of its own.
 pub const SEG_FORM_WHOLE: u8 = 1;
 
 /// Packs an event; answers the form and the bytes.
 pub fn encode_event(event: &CanonicalEvent) -> (u8, Vec<u8>) {
+    let (form, bytes) = encode_text(event);
+    let Some(whole) = event.withheld else {
+        return (form, bytes);
+    };
+    let mut out = Writer(Vec::with_capacity(bytes.len() + 56));
+    out.varint(whole.weight);
+    out.varint(whole.chunk);
+    out.0.extend_from_slice(&whole.body);
+    out.byte(form);
+    out.0.extend_from_slice(&bytes);
+    (FORM_WITHHELD, out.0)
+}
+
+fn encode_text(event: &CanonicalEvent) -> (u8, Vec<u8>) {
     let sliced = encode_as(FORM_SLICED, event);
     match decode_event(FORM_SLICED, &sliced) {
         Ok(view) if same(&view, event) => (FORM_SLICED, sliced),
@@ -83,7 +101,25 @@ fn encode_as(form: u8, event: &CanonicalEvent) -> Vec<u8> {
 /// # Errors
 /// [`CodecError`] where the bytes are of no known form.
 pub fn decode_event(form: u8, bytes: &[u8]) -> Result<EventView<'_>, CodecError> {
-    read_event(form, &mut Reader::new(bytes)).ok_or(CodecError { what: "event" })
+    let mut reader = Reader::new(bytes);
+    let view = if form == FORM_WITHHELD {
+        read_withheld(&mut reader)
+    } else {
+        read_event(form, &mut reader)
+    };
+    view.ok_or(CodecError { what: "event" })
+}
+
+fn read_withheld<'a>(reader: &mut Reader<'a>) -> Option<EventView<'a>> {
+    let whole = Withheld {
+        weight: reader.varint()?,
+        chunk: reader.varint()?,
+        body: reader.take(32)?.try_into().ok()?,
+    };
+    let form = reader.byte()?;
+    let mut view = read_event(form, reader)?;
+    view.withheld = Some(whole);
+    Some(view)
 }
 
 fn read_event<'a>(form: u8, reader: &mut Reader<'a>) -> Option<EventView<'a>> {
@@ -143,6 +179,7 @@ fn read_event<'a>(form: u8, reader: &mut Reader<'a>) -> Option<EventView<'a>> {
         text,
         refs_len,
         fields,
+        withheld: None,
     })
 }
 

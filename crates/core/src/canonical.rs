@@ -11,6 +11,7 @@
 use crate::event::{Author, EventError, Role, RuntimeEvent, Status};
 use crate::id::{EventId, InvocationId, RunId, SessionId, TurnId};
 use crate::json::{self, Object};
+use crate::redact::Withheld;
 use crate::view::{EventView, Fields};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -60,6 +61,9 @@ pub struct CanonicalEvent {
     pub refs_len: usize,
     /// Where the fields stand in `text`.
     pub fields: Fields<'static>,
+    /// What is known of the whole, where the payload is gone: an event that is
+    /// copied from a store in which it was redacted.
+    pub withheld: Option<Withheld>,
 }
 
 impl CanonicalEvent {
@@ -92,7 +96,54 @@ impl CanonicalEvent {
             text: text.into_boxed_str(),
             refs_len,
             fields,
+            withheld: None,
         })
+    }
+
+    /// An event out of a store, as it is there.
+    ///
+    /// # Errors
+    /// Where its id is none: the store is damaged.
+    pub fn from_view(
+        view: &EventView<'_>,
+        spine: &Spine,
+        session: &SessionId,
+    ) -> Result<Self, crate::IdError> {
+        Ok(Self {
+            session_id: session.clone(),
+            id: EventId::new(view.id)?,
+            ts: view.ts.into(),
+            spine: spine.clone(),
+            partial: view.partial,
+            role: view.role,
+            author: view.author,
+            branch: view.branch.map(Into::into),
+            origin: view.origin.map(Into::into),
+            model_visibility: view.model_visibility.map(Into::into),
+            status: view.status,
+            text: view.text.into(),
+            refs_len: view.refs_len,
+            fields: Fields::scan(view.text, view.refs_len),
+            withheld: view.withheld,
+        })
+    }
+
+    /// The event with another body. What is known of the whole is made of the
+    /// event as it is, with `digest` as the digest of its body, unless a part
+    /// was gone before.
+    #[must_use]
+    pub fn with_body(mut self, body: &str, digest: [u8; 32]) -> Self {
+        self.withheld.get_or_insert(Withheld {
+            body: digest,
+            weight: self.text.len() as u64,
+            chunk: crate::reduce::chunk_len(&self.view()),
+        });
+        let mut text = String::with_capacity(self.refs_len + body.len());
+        text.push_str(self.text.get(..self.refs_len).unwrap_or_default());
+        text.push_str(body);
+        self.fields = Fields::scan(&text, self.refs_len);
+        self.text = text.into_boxed_str();
+        self
     }
 
     /// The event as readers see it.
@@ -110,6 +161,7 @@ impl CanonicalEvent {
             text: &self.text,
             refs_len: self.refs_len,
             fields: self.fields.borrowed(),
+            withheld: self.withheld,
         }
     }
 

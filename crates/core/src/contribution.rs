@@ -94,6 +94,13 @@ impl Fact {
         })
     }
 
+    /// What is left of it when its payload is taken out: identity and place.
+    #[must_use]
+    pub fn redacted(mut self) -> Self {
+        self.data = Some(Json::trusted("{\"redacted\":true}"));
+        self
+    }
+
     /// The item as the client-facing row that notes have: a `system_note`.
     pub fn to_row(&self) -> String {
         let mut writer = Writer::default();

@@ -26,6 +26,7 @@ pub mod item;
 pub mod json;
 pub mod key;
 pub mod message;
+pub mod redact;
 pub mod reduce;
 pub mod session;
 mod sha256;

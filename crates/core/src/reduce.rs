@@ -81,6 +81,16 @@ impl<'a> Material<'a> {
             .and_then(|need| self.event(need.ordinal))
     }
 
+    /// Whether the payload of something that the row is made of is gone.
+    fn is_redacted(&self) -> bool {
+        let chunks = self.chunks.iter().flat_map(|(_, views)| views);
+        self.events
+            .iter()
+            .map(|(_, view)| view)
+            .chain(chunks)
+            .any(|view| view.withheld.is_some())
+    }
+
     fn reference(&self, part: Part) -> Option<&EventView<'a>> {
         let need = self
             .item
@@ -151,6 +161,9 @@ pub fn reduce(material: &Material<'_>, out: &mut String) -> Result<(), u64> {
         ItemKind::Turn => turn_state(material, &mut row),
         ItemKind::Note => note(material, &mut row),
         ItemKind::Extension => extension(material, &mut row),
+    }
+    if material.is_redacted() {
+        row.raw("redacted", "true");
     }
     row.out.push('}');
     *out = row.out;
@@ -622,5 +635,8 @@ fn inner(raw: Option<&str>) -> &str {
 
 /// Bytes that a chunk adds to its row.
 pub fn chunk_len(view: &EventView<'_>) -> u64 {
-    inner(view.raw(Field::Text)).len() as u64
+    view.withheld.map_or_else(
+        || inner(view.raw(Field::Text)).len() as u64,
+        |whole| whole.chunk,
+    )
 }

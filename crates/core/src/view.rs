@@ -8,6 +8,7 @@
 use crate::event::{Author, Role, Status};
 use crate::json;
 use crate::object;
+use crate::redact::Withheld;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
@@ -560,9 +561,17 @@ pub struct EventView<'a> {
     pub refs_len: usize,
     /// Where the fields stand in `text`.
     pub fields: Fields<'a>,
+    /// What is known of the whole, where the payload is gone.
+    pub withheld: Option<Withheld>,
 }
 
 impl<'a> EventView<'a> {
+    /// The bytes of refs and body as the event was written.
+    pub fn weight(&self) -> u64 {
+        self.withheld
+            .map_or(self.text.len() as u64, |whole| whole.weight)
+    }
+
     /// A field as raw JSON.
     pub fn raw(&self, field: Field) -> Option<&'a str> {
         let (offset, length) = self.fields.find(field)?;

@@ -363,7 +363,7 @@ impl Log {
             ordinal,
             run_no,
             ts: view.ts,
-            weight: view.text.len() as u64,
+            weight: view.weight(),
         };
         let mut tail = std::mem::take(&mut self.tail);
         let assigned = assign(&claims, &placed, &mut tail, self);

@@ -78,7 +78,7 @@ impl Preview {
             ordinal,
             run_no: run.no,
             ts: view.ts,
-            weight: view.text.len() as u64,
+            weight: view.weight(),
         };
         self.known.ordinals.insert(view.id.into(), ordinal);
         let claims = claims(&view, &event.spine, run.inline);

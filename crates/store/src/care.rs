@@ -1,18 +1,20 @@
 //! Rebuilding an index and verifying a session: work in proportion to the
 //! session, in slices.
 
-use crate::StoreError;
-use crate::engine::{Counters, Snapshot, WriteTxn, Writes};
+use crate::blob;
+use crate::engine::{Counters, Erase, Snapshot, WriteTxn, Writes};
 use crate::index::{Items, Wanted, open_run};
-use crate::plan::session_and_log;
-use crate::port::{Finding, IndexStatus, VerifyReport};
+use crate::line::{Line, first_at, last_at};
+use crate::plan::{run_of, session_line};
+use crate::port::{BlobId, Finding, IndexStatus, MAX_BATCH_EVENTS, VerifyReport};
 use crate::rows::{EventRow, FoundEvent, LogRow, RunRow, SegRow};
+use crate::{ErrorKind, StoreError};
 use folio_codec::{EMPTY_CHAIN, chain_next, event_digest, fact_digest, facts_chain_next, hash64};
 use folio_core::assign::Tail;
 use folio_core::item::LanePart;
 use folio_core::{Direction, Item, PROJECTION_VERSION, Position};
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Events that one slice reads.
 const SLICE: usize = 1_000;
@@ -20,38 +22,44 @@ const SLICE: usize = 1_000;
 const SLICE_BYTES: usize = 8 << 20;
 
 /// How far an index is.
-pub(crate) fn index_status(log: &LogRow) -> IndexStatus {
-    IndexStatus {
-        version: log.index_version,
-        index_head: log.index_head,
+pub(crate) fn index_status(line: &Line<'_>) -> Result<IndexStatus, StoreError> {
+    let log = &line.log;
+    let (index_head, version) = line.index_state(log.head)?;
+    Ok(IndexStatus {
+        version,
+        index_head,
         head: log.head,
         items: log.items,
-    }
+    })
 }
 
-/// Reads the events of a log in order and follows its runs.
+/// Reads the events of a line in order and follows its runs.
 struct Replay {
     tail: Tail,
     runs: HashMap<u32, RunRow>,
     next: u64,
+    /// The last ordinal.
+    last: u64,
 }
 
 impl Replay {
-    fn new() -> Self {
+    /// The events behind an ordinal, at which `tail` holds.
+    fn behind(ordinal: u64, tail: Tail, last: u64) -> Self {
         Self {
-            tail: Tail::default(),
+            tail,
             runs: HashMap::new(),
-            next: 1,
+            next: ordinal + 1,
+            last,
         }
     }
 
+    fn is_done(&self) -> bool {
+        self.next > self.last
+    }
+
     /// The next whole rows, in order.
-    fn slice(
-        &mut self,
-        snapshot: &dyn Snapshot,
-        log: &LogRow,
-    ) -> Result<Vec<EventRow>, StoreError> {
-        let found = snapshot.events(log.log_no, self.next, log.head, SLICE, SLICE_BYTES)?;
+    fn slice(&mut self, line: &Line<'_>) -> Result<Vec<EventRow>, StoreError> {
+        let found = line.events(self.next, self.last, SLICE, SLICE_BYTES)?;
         let mut rows = Vec::with_capacity(found.len());
         for found in found {
             match found {
@@ -62,37 +70,39 @@ impl Replay {
                 _ => return Err(StoreError::gap(vec![self.next])),
             }
         }
-        if rows.is_empty() && self.next <= log.head {
+        if rows.is_empty() && !self.is_done() {
             return Err(StoreError::gap(vec![self.next]));
         }
         Ok(rows)
     }
 
     /// The run of an event, opened in the tail at its first one.
-    fn enter(
-        &mut self,
-        snapshot: &dyn Snapshot,
-        log: &LogRow,
-        row: &EventRow,
-    ) -> Result<RunRow, StoreError> {
-        let known = self.runs.get(&row.run_no).cloned();
-        let run = match known {
-            Some(run) => run,
-            None => crate::plan::run_of(snapshot, log.log_no, row.run_no)?,
-        };
+    fn enter(&mut self, line: &Line<'_>, row: &EventRow) -> Result<RunRow, StoreError> {
+        let run = self.run(line, row.run_no)?;
         if run.opened == row.ordinal {
             let turn = run.spine.turn_id.as_str();
-            let mut before = snapshot.last_run_of_turn(log.log_no, turn, run.run_no)?;
+            let mut before = line.last_run_of_turn(turn, run.run_no)?;
             while let Some(other) = &before {
                 if other.output && other.terminal.is_some_and(|end| end < row.ordinal) {
                     break;
                 }
-                before = snapshot.last_run_of_turn(log.log_no, turn, other.run_no)?;
+                before = line.last_run_of_turn(turn, other.run_no)?;
             }
             open_run(&mut self.tail, &run, before.as_ref());
         }
+        if let Some(open) = self.tail.run_mut(row.run_no) {
+            open.next_seq = row.run_seq + 1;
+        }
         self.runs.insert(row.run_no, run.clone());
         Ok(run)
+    }
+
+    /// The run of an event, without opening it yet.
+    fn run(&self, line: &Line<'_>, run_no: u32) -> Result<RunRow, StoreError> {
+        match self.runs.get(&run_no) {
+            Some(run) => Ok(run.clone()),
+            None => run_of(line, run_no),
+        }
     }
 
     /// Closes the run of its terminal event.
@@ -102,12 +112,92 @@ impl Replay {
             self.runs.remove(&run.run_no);
         }
     }
+
+    /// Indexes the next slice on top of `items`.
+    fn index(&mut self, line: &Line<'_>, items: &mut Items) -> Result<(), StoreError> {
+        let rows = self.slice(line)?;
+        let mut wanted = Wanted::default();
+        let mut events = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let view = folio_codec::decode_event(row.form, &row.body)?;
+            let run = self.run(line, row.run_no)?;
+            wanted.add(&view, &run.spine);
+            events.push((row, view));
+        }
+        wanted.add_requests(&self.tail);
+        items.fetch(line, &wanted)?;
+        for id in &wanted.revised {
+            if let Some(known) = crate::plan::lookup(line, id)? {
+                items.learn_event(id, known.ordinal);
+            }
+        }
+        for (row, view) in &events {
+            let run = self.enter(line, row)?;
+            items.index(view, &run, row.ordinal, &mut self.tail);
+            self.leave(&run, view.is_terminal());
+        }
+        Ok(())
+    }
 }
 
-/// Makes a session's index anew, as a generation of its own, and drops the
-/// old one in the same transaction.
+/// The runs that were open at an ordinal.
+fn open_at(line: &Line<'_>, ordinal: u64) -> Result<Vec<RunRow>, StoreError> {
+    let last = line.runs_at(ordinal)?;
+    if last == 0 {
+        return Ok(Vec::new());
+    }
+    // Every run knows which ones were open when it opened.
+    let last = run_of(line, last)?;
+    let mut open = Vec::new();
+    for run_no in &last.open_before {
+        open.push(run_of(line, *run_no)?);
+    }
+    open.push(last);
+    open.retain(|run| run.terminal.is_none_or(|terminal| terminal > ordinal));
+    Ok(open)
+}
+
+/// The runs that were open at an ordinal, and what had to be remembered there.
+/// Costs nothing where no run was open, else as much as the runs that were.
+pub(crate) fn tail_at(
+    line: &Line<'_>,
+    ordinal: u64,
+) -> Result<(Tail, Vec<RunRow>), StoreError> {
+    let open = open_at(line, ordinal)?;
+    // Back to where no run was open: there nothing had to be remembered.
+    let mut start = ordinal + 1;
+    let mut earliest = open.iter().map(|run| run.opened).min();
+    while let Some(opened) = earliest {
+        start = opened;
+        let before = open_at(line, opened - 1)?;
+        earliest = before.iter().map(|run| run.opened).min();
+    }
+    let mut replay = Replay::behind(start - 1, Tail::default(), ordinal);
+    let mut items = Items::as_of(start - 1);
+    while !replay.is_done() {
+        replay.index(line, &mut items)?;
+    }
+    Ok((replay.tail, open))
+}
+
+/// The number of items up to an ordinal.
+pub(crate) fn items_at(line: &Line<'_>, ordinal: u64) -> Result<u64, StoreError> {
+    let last = line.items(last_at(ordinal), Direction::Older, 1)?;
+    Ok(last.first().map_or(0, |item| item.number))
+}
+
+/// Makes the index of a session anew: of its own log, and of those that it
+/// inherits from. Each is a generation of its own; the old ones go in the same
+/// transaction.
 pub(crate) fn rebuild(txn: &mut dyn WriteTxn, id: &str) -> Result<IndexStatus, StoreError> {
-    let (_, mut log) = session_and_log(txn, id)?;
+    let rows = session_line(txn, id)?.1.rows()?;
+    for log in rows {
+        rebuild_log(txn, log)?;
+    }
+    index_status(&session_line(txn, id)?.1)
+}
+
+fn rebuild_log(txn: &mut dyn WriteTxn, mut log: LogRow) -> Result<(), StoreError> {
     let counters = txn.counters()?;
     let index_no = counters.index_no + 1;
     let old = log.index_no;
@@ -120,30 +210,14 @@ pub(crate) fn rebuild(txn: &mut dyn WriteTxn, id: &str) -> Result<IndexStatus, S
         log: Some(log.clone()),
         ..Writes::default()
     })?;
-    let mut replay = Replay::new();
-    let mut items = Items::new(0);
-    while replay.next <= log.head {
-        let rows = replay.slice(txn, &log)?;
-        let mut wanted = Wanted::default();
-        let mut events = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let view = folio_codec::decode_event(row.form, &row.body)?;
-            let run = replay_run(&mut replay, txn, &log, row)?;
-            wanted.add(&view, &run.spine);
-            events.push((row, view, run));
-        }
-        wanted.add_requests(&replay.tail);
-        items.fetch(txn, index_no, &wanted)?;
-        for id in &wanted.revised {
-            if let Some(known) = crate::plan::lookup(txn, &log, id)? {
-                items.learn_event(id, known.ordinal);
-            }
-        }
-        for (row, view, run) in &events {
-            replay.enter(txn, &log, row)?;
-            items.index(view, run, row.ordinal, &mut replay.tail);
-            replay.leave(run, view.is_terminal());
-        }
+    let (mut replay, mut items) = {
+        let line = Line::new(txn, log.clone())?;
+        let tail = tail_at(&line, log.base)?.0;
+        let items = Items::new(items_at(&line, log.base)?, log.base);
+        (Replay::behind(log.base, tail, log.head), items)
+    };
+    while !replay.is_done() {
+        replay.index(&Line::new(txn, log.clone())?, &mut items)?;
         let (changed, segs) = items.take_writes();
         items.forget();
         txn.apply(&Writes {
@@ -160,61 +234,45 @@ pub(crate) fn rebuild(txn: &mut dyn WriteTxn, id: &str) -> Result<IndexStatus, S
     // the log's own.
     log.tail.marks = replay.tail.marks;
     log.tail.requests = replay.tail.requests;
-    let status = index_status(&log);
     txn.apply(&Writes {
+        erase: vec![Erase::Index(old)],
         log: Some(log),
-        drop_index: Some(old),
         ..Writes::default()
-    })?;
-    Ok(status)
-}
-
-/// The run of an event, without opening it yet.
-fn replay_run(
-    replay: &mut Replay,
-    snapshot: &dyn Snapshot,
-    log: &LogRow,
-    row: &EventRow,
-) -> Result<RunRow, StoreError> {
-    match replay.runs.get(&row.run_no) {
-        Some(run) => Ok(run.clone()),
-        None => crate::plan::run_of(snapshot, log.log_no, row.run_no),
-    }
+    })
 }
 
 /// Recomputes every digest of a session and compares its index with one made
 /// anew in memory.
 pub(crate) fn verify(snapshot: &dyn Snapshot, id: &str) -> Result<VerifyReport, StoreError> {
-    let (_, log) = session_and_log(snapshot, id)?;
+    let (_, line) = session_line(snapshot, id)?;
     let mut report = VerifyReport::default();
-    let complete = verify_events(snapshot, &log, &mut report)?;
-    if complete && log.index_is_current() {
-        verify_index(snapshot, &log, &mut report)?;
+    let complete = verify_events(&line, &mut report)?;
+    let (index_head, version) = line.index_state(line.log.head)?;
+    if complete && version == PROJECTION_VERSION && index_head == line.log.head {
+        verify_index(&line, &mut report)?;
     } else if complete {
-        let message = format!("the index is at {} of {}", log.index_head, log.head);
+        let message = format!("the index is at {index_head} of {}", line.log.head);
         report.findings.push(Finding {
             code: "index_stale",
-            at: Some(log.index_head),
+            at: Some(index_head),
             message,
         });
     }
-    verify_facts(snapshot, &log, &mut report)?;
+    verify_facts(snapshot, &line.log, &mut report)?;
+    verify_blobs(&line, &mut report)?;
     Ok(report)
 }
 
 /// Answers whether every event is there and whole.
-fn verify_events(
-    snapshot: &dyn Snapshot,
-    log: &LogRow,
-    report: &mut VerifyReport,
-) -> Result<bool, StoreError> {
+fn verify_events(line: &Line<'_>, report: &mut VerifyReport) -> Result<bool, StoreError> {
+    let log = &line.log;
     let findings_before = report.findings.len();
     let mut chain = EMPTY_CHAIN;
     let mut next = 1;
     let mut sequences: HashMap<u32, u64> = HashMap::new();
     let mut spines: HashMap<u32, RunRow> = HashMap::new();
     while next <= log.head {
-        let found = snapshot.events(log.log_no, next, log.head, SLICE, SLICE_BYTES)?;
+        let found = line.events(next, log.head, SLICE, SLICE_BYTES)?;
         if found.is_empty() {
             let message = format!("events {next} to {} are missing", log.head);
             report.findings.push(Finding {
@@ -262,16 +320,16 @@ fn verify_events(
             let run = match spines.entry(row.run_no) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => {
-                    let run = crate::plan::run_of(snapshot, log.log_no, row.run_no)?;
-                    if !run_is_found(snapshot, log.log_no, &run)? {
+                    let run = run_of(line, row.run_no)?;
+                    if !run_is_found(line, &run)? {
                         let message = format!("run {} is not found by its ids", run.spine.run_id);
                         finding("lookup_mismatch", message);
                     }
                     new.insert(run)
                 }
             };
-            if !snapshot
-                .event_ids(log.family, hash64(view.id.as_bytes()))?
+            if !line
+                .event_ids(hash64(view.id.as_bytes()))?
                 .contains(&ordinal)
             {
                 finding(
@@ -316,12 +374,12 @@ fn verify_events(
 }
 
 /// Whether a run is found by each of its ids.
-fn run_is_found(snapshot: &dyn Snapshot, log_no: u64, run: &RunRow) -> Result<bool, StoreError> {
+fn run_is_found(line: &Line<'_>, run: &RunRow) -> Result<bool, StoreError> {
     let spine = &run.spine;
     let found = [
-        snapshot.run_by_id(log_no, spine.run_id.as_str())?,
-        snapshot.run_by_invocation(log_no, spine.invocation_id.as_str())?,
-        snapshot.last_run_of_turn(log_no, spine.turn_id.as_str(), run.run_no.saturating_add(1))?,
+        line.run_by_id(spine.run_id.as_str())?,
+        line.run_by_invocation(spine.invocation_id.as_str())?,
+        line.last_run_of_turn(spine.turn_id.as_str(), run.run_no.saturating_add(1))?,
     ];
     Ok(found.iter().all(|found| {
         found
@@ -330,19 +388,15 @@ fn run_is_found(snapshot: &dyn Snapshot, log_no: u64, run: &RunRow) -> Result<bo
     }))
 }
 
-fn verify_index(
-    snapshot: &dyn Snapshot,
-    log: &LogRow,
-    report: &mut VerifyReport,
-) -> Result<(), StoreError> {
-    let mut replay = Replay::new();
-    let mut items = Items::new(0);
+fn verify_index(line: &Line<'_>, report: &mut VerifyReport) -> Result<(), StoreError> {
+    let mut replay = Replay::behind(0, Tail::default(), line.log.head);
+    let mut items = Items::new(0, 0);
     let mut wanted: HashMap<Position, Item> = HashMap::new();
     let mut chunks: BTreeMap<(Position, LanePart), Vec<SegRow>> = BTreeMap::new();
-    while replay.next <= log.head {
-        for row in replay.slice(snapshot, log)? {
+    while !replay.is_done() {
+        for row in replay.slice(line)? {
             let view = folio_codec::decode_event(row.form, &row.body)?;
-            let run = replay.enter(snapshot, log, &row)?;
+            let run = replay.enter(line, &row)?;
             items.learn_event(view.id, row.ordinal);
             items.index(&view, &run, row.ordinal, &mut replay.tail);
             replay.leave(&run, view.is_terminal());
@@ -358,14 +412,11 @@ fn verify_index(
                 .push(seg);
         }
     }
-    let mut from = Position {
-        ordinal: 0,
-        slot: 0,
-    };
+    let mut from = first_at(0);
     loop {
-        let stored = match snapshot.items(log.index_no, from, Direction::Newer, SLICE) {
+        let stored = match line.items(from, Direction::Newer, SLICE) {
             Ok(stored) => stored,
-            Err(error) if error.kind() == crate::ErrorKind::Corrupt => {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
                 let message = error.to_string();
                 report.findings.push(Finding {
                     code: "index_damaged",
@@ -383,11 +434,10 @@ fn verify_index(
         };
         for item in stored {
             report.items += 1;
-            let same_identity =
-                snapshot.items_by_hash(log.index_no, hash64(item.base().as_bytes()));
+            let same_identity = line.items_by_hash(hash64(item.base().as_bytes()));
             let found = match same_identity {
                 Ok(found) => found.iter().any(|found| found.position == item.position),
-                Err(error) if error.kind() == crate::ErrorKind::Corrupt => false,
+                Err(error) if error.kind() == ErrorKind::Corrupt => false,
                 Err(error) => return Err(error),
             };
             if !found {
@@ -419,13 +469,12 @@ fn verify_index(
             message,
         });
     }
-    verify_chunks(snapshot, log, chunks, report)
+    verify_chunks(line, chunks, report)
 }
 
 /// Compares where the chunks of every lane are said to stand.
 fn verify_chunks(
-    snapshot: &dyn Snapshot,
-    log: &LogRow,
+    line: &Line<'_>,
     chunks: BTreeMap<(Position, LanePart), Vec<SegRow>>,
     report: &mut VerifyReport,
 ) -> Result<(), StoreError> {
@@ -433,8 +482,7 @@ fn verify_chunks(
         let mut from = 0;
         let mut rest = wanted.as_slice();
         loop {
-            let stored =
-                snapshot.segs(log.index_no, position, lane, from, u64::MAX >> 31, SLICE)?;
+            let stored = line.segs(position, lane, from, line.log.head, SLICE)?;
             let same = rest.starts_with(&stored) && (!stored.is_empty() || rest.is_empty());
             if !same {
                 let message = format!(
@@ -490,7 +538,8 @@ fn verify_facts(
                     let (code, at) = ("lookup_mismatch", Some(fact.seq));
                     report.findings.push(Finding { code, at, message });
                 }
-                chain = facts_chain_next(&chain, fact.seq, &fact_digest(&fact.body));
+                let digest = fact.withheld.unwrap_or_else(|| fact_digest(&fact.body));
+                chain = facts_chain_next(&chain, fact.seq, &digest);
                 if fact.seq != next || chain != fact.chain {
                     let message = format!("the chain of {} breaks at {}", contrib.source, fact.seq);
                     let (code, at) = ("chain_mismatch", Some(fact.seq));
@@ -510,6 +559,47 @@ fn verify_facts(
                 at: Some(contrib.head),
                 message,
             });
+        }
+    }
+    Ok(())
+}
+
+/// Recomputes the digests of the blobs that events cite.
+fn verify_blobs(line: &Line<'_>, report: &mut VerifyReport) -> Result<(), StoreError> {
+    let snapshot = line.snapshot();
+    let mut seen = HashSet::new();
+    for (from, upto, log_no) in line.logs(line.log.head) {
+        let mut next = from;
+        loop {
+            // More than one event can cite, so that a slice reaches the next.
+            let limit = MAX_BATCH_EVENTS + 1;
+            let cited = snapshot.citations(log_no, next, limit)?;
+            let full = cited.len() == limit;
+            for (ordinal, sha) in &cited {
+                if *ordinal > upto || !seen.insert(*sha) {
+                    continue;
+                }
+                report.blobs += 1;
+                let (id, at) = (BlobId(*sha), Some(*ordinal));
+                let finding = match blob::digest(snapshot, &id) {
+                    Ok(found) if found == *sha => continue,
+                    Ok(_) => ("blob_damaged", format!("blob {id} is not its content")),
+                    Err(error) if error.code() == "blob_not_found" => {
+                        ("blob_missing", format!("blob {id}, which is cited, is missing"))
+                    }
+                    Err(error) if error.kind() == ErrorKind::Corrupt => {
+                        ("blob_damaged", error.to_string())
+                    }
+                    Err(error) => return Err(error),
+                };
+                let (code, message) = finding;
+                report.findings.push(Finding { code, at, message });
+            }
+            match cited.last() {
+                // A slice that ends inside an event is read again from there.
+                Some((last, _)) if full && *last <= upto => next = *last,
+                _ => break,
+            }
         }
     }
     Ok(())

@@ -96,6 +96,12 @@ impl StoreError {
         )
     }
 
+    /// No such blob.
+    pub fn no_blob(id: &crate::BlobId) -> Self {
+        let message = format!("there is no blob {id}: put it first");
+        Self::new(ErrorKind::NotFound, "blob_not_found", message)
+    }
+
     /// Stored data that breaks an invariant.
     pub fn corrupt(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Corrupt, code, message)

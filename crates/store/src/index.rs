@@ -1,7 +1,8 @@
 //! Indexing: one event after another, over what is known of the items so far.
 
 use crate::StoreError;
-use crate::engine::{ItemWrite, Snapshot};
+use crate::engine::ItemWrite;
+use crate::line::Line;
 use crate::rows::{RunRow, SegRow};
 use folio_codec::hash64;
 use folio_core::assign::{Directory, OpenRun, Placed, Tail, assign, remember_request};
@@ -71,6 +72,11 @@ pub(crate) struct Items {
     segs: Vec<SegRow>,
     /// The number of items in the index.
     pub(crate) count: u64,
+    /// The last ordinal that the log inherits: an item from there gets a row
+    /// of its own in the log's index, found by a key of its own.
+    base: u64,
+    /// The ordinal as of which stored items are seen.
+    until: u64,
 }
 
 impl Directory for Items {
@@ -83,10 +89,21 @@ impl Directory for Items {
 }
 
 impl Items {
-    /// Starts from the number of items that the index holds.
-    pub(crate) fn new(count: u64) -> Self {
+    /// Starts from the number of items that the index holds, in a log whose
+    /// own events begin behind `base`.
+    pub(crate) fn new(count: u64, base: u64) -> Self {
         Self {
             count,
+            base,
+            until: u64::MAX,
+            ..Self::default()
+        }
+    }
+
+    /// Sees what is stored as it was at an ordinal.
+    pub(crate) fn as_of(until: u64) -> Self {
+        Self {
+            until,
             ..Self::default()
         }
     }
@@ -94,19 +111,24 @@ impl Items {
     /// Learns what is stored of the wanted identities.
     pub(crate) fn fetch(
         &mut self,
-        snapshot: &dyn Snapshot,
-        index_no: u64,
+        line: &Line<'_>,
         wanted: &Wanted,
     ) -> Result<(), StoreError> {
         for base in &wanted.bases {
             if self.known.contains_key(base) {
                 continue;
             }
-            let mut found = snapshot.items_by_hash(index_no, hash64(base.as_bytes()))?;
-            found.retain(|item| item.base() == &**base);
+            let mut found = line.items_by_hash(hash64(base.as_bytes()))?;
+            found.retain(|item| item.base() == &**base && item.position.ordinal <= self.until);
+            if self.until != u64::MAX {
+                found = found
+                    .into_iter()
+                    .map(|item| line.item_at(item, self.until))
+                    .collect::<Result<_, _>>()?;
+            }
             for item in &found {
                 for lane in item.open_lanes(u64::MAX) {
-                    if let Some(seg) = snapshot.last_seg(index_no, item.position, lane, u64::MAX)? {
+                    if let Some(seg) = line.last_seg(item.position, lane, self.until)? {
                         self.ends
                             .insert((item.position, lane), seg.before + seg.bytes);
                     }
@@ -134,7 +156,7 @@ impl Items {
             ordinal,
             run_no: run.run_no,
             ts: view.ts,
-            weight: view.text.len() as u64,
+            weight: view.weight(),
         };
         let claims = claims(view, &run.spine, run.inline);
         let assigned = assign(&claims, &placed, tail, self);
@@ -182,11 +204,12 @@ impl Items {
     }
 
     fn put(&mut self, mut item: Item) {
-        let is_new = item.number == 0;
+        let mut is_new = item.number == 0;
         if is_new {
             self.count += 1;
             item.number = self.count;
         }
+        is_new |= item.position.ordinal <= self.base;
         let known = self.known.entry(item.base().into()).or_default();
         match known
             .iter_mut()

@@ -8,19 +8,33 @@
 //! This crate knows no engine and no file.
 
 #[cfg(feature = "embedded")]
+mod blob;
+#[cfg(feature = "embedded")]
 mod care;
 #[cfg(feature = "embedded")]
 mod embedded;
 pub mod engine;
+#[cfg(feature = "embedded")]
+mod erase;
 mod error;
 #[cfg(feature = "embedded")]
+mod fork;
+#[cfg(feature = "embedded")]
 mod index;
+#[cfg(feature = "embedded")]
+mod lease;
+#[cfg(feature = "embedded")]
+mod line;
 #[cfg(feature = "embedded")]
 mod page;
 #[cfg(feature = "embedded")]
 mod plan;
 pub mod port;
+#[cfg(feature = "embedded")]
+mod redact;
 pub mod rows;
+#[cfg(feature = "embedded")]
+mod view;
 
 #[cfg(feature = "embedded")]
 pub use embedded::Embedded;

@@ -2,7 +2,8 @@
 //! that they need, from one snapshot.
 
 use crate::engine::Snapshot;
-use crate::plan::{preparing, rejected, run_of, session_and_log};
+use crate::line::{LAST_SLOT, Line, first_at, last_at};
+use crate::plan::{preparing, rejected, run_of, session_line};
 use crate::port::{ItemPage, ItemQuery, LoadedItem, ReadStats, SessionInfo, Start, StoredEvent};
 use crate::rows::{EventRow, FoundEvent, LogRow, RunRow, SessionRow};
 use crate::{ErrorKind, StoreError};
@@ -11,8 +12,6 @@ use folio_core::item::{LanePart, Position};
 use folio_core::{Authority, Direction, Item, PROJECTION_VERSION, Spine, key};
 use std::sync::Arc;
 
-/// The highest slot; positions at a watermark end with it.
-const LAST_SLOT: u8 = 7;
 /// Needed events this close together are read as one range.
 const NEAR: u64 = 4;
 
@@ -22,7 +21,8 @@ pub(crate) fn read_items(
     id: &str,
     query: &ItemQuery,
 ) -> Result<ItemPage, StoreError> {
-    let (session, log) = readable(snapshot, id)?;
+    let (session, line) = readable(snapshot, id)?;
+    let log = &line.log;
     let through = query.through.unwrap_or(log.head);
     if through > log.head {
         let message = format!(
@@ -31,19 +31,20 @@ pub(crate) fn read_items(
         );
         return Err(StoreError::invalid("watermark_unknown", message).at(vec![log.head]));
     }
-    if log.index_version != PROJECTION_VERSION || log.index_head < through {
+    let (index_head, version) = line.index_state(through)?;
+    if version != PROJECTION_VERSION || index_head < through {
         let message = format!(
-            "the index of session {id} is at {} of {through} (version {}): rebuild it",
-            log.index_head, log.index_version
+            "the index of session {id} is at {index_head} of {through} (version {version}): \
+             rebuild it"
         );
         return Err(
             StoreError::new(ErrorKind::Unavailable, "index_stale", message)
-                .at(vec![log.index_head, through]),
+                .at(vec![index_head, through]),
         );
     }
     let mut reader = Reader {
-        snapshot,
-        log: &log,
+        line: &line,
+        log,
         through,
         stats: ReadStats::default(),
         runs: Vec::new(),
@@ -54,7 +55,7 @@ pub(crate) fn read_items(
     let stats = reader.stats;
     let more = more || cut;
     Ok(ItemPage {
-        session: info(&session, &log),
+        session: info(&session, &line)?,
         through,
         items,
         more,
@@ -64,21 +65,26 @@ pub(crate) fn read_items(
 }
 
 /// A session that may be read, and its log.
-pub(crate) fn readable(
-    snapshot: &dyn Snapshot,
+pub(crate) fn readable<'a>(
+    snapshot: &'a dyn Snapshot,
     id: &str,
-) -> Result<(SessionRow, LogRow), StoreError> {
-    let (session, log) = session_and_log(snapshot, id)?;
+) -> Result<(SessionRow, Line<'a>), StoreError> {
+    let (session, line) = session_line(snapshot, id)?;
     match session.authority {
-        Authority::RuntimeEvents => Ok((session, log)),
+        Authority::RuntimeEvents => Ok((session, line)),
         Authority::Preparing => Err(preparing(id)),
         Authority::Rejected => Err(rejected(id)),
     }
 }
 
 /// A session as callers see it.
-pub(crate) fn info(session: &SessionRow, log: &LogRow) -> SessionInfo {
-    SessionInfo {
+pub(crate) fn info(session: &SessionRow, line: &Line<'_>) -> Result<SessionInfo, StoreError> {
+    let log = &line.log;
+    let parent = match log.base {
+        0 => None,
+        base => line.snapshot().session_of_log(line.log_of(base))?,
+    };
+    Ok(SessionInfo {
         id: session.session_id.clone(),
         incarnation: session.incarnation,
         generation: session.generation,
@@ -90,7 +96,9 @@ pub(crate) fn info(session: &SessionRow, log: &LogRow) -> SessionInfo {
         head: log.head,
         chain: log.chain,
         items: log.items,
-    }
+        inherited: log.base,
+        forked_from: parent.map(|parent| parent.session_id),
+    })
 }
 
 /// An event row with the ids of its run.
@@ -108,7 +116,7 @@ pub(crate) fn stored(row: EventRow, spine: &Arc<Spine>) -> StoredEvent {
 }
 
 struct Reader<'a> {
-    snapshot: &'a dyn Snapshot,
+    line: &'a Line<'a>,
     log: &'a LogRow,
     through: u64,
     stats: ReadStats,
@@ -118,10 +126,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn last_position(&self) -> Position {
-        Position {
-            ordinal: self.through,
-            slot: LAST_SLOT,
-        }
+        last_at(self.through)
     }
 
     /// Items from a position on that exist at the watermark. Items are numbered
@@ -137,9 +142,7 @@ impl Reader<'_> {
             Direction::Older => from.min(self.last_position()),
             Direction::Newer => from,
         };
-        let mut items = self
-            .snapshot
-            .items(self.log.index_no, from, direction, limit)?;
+        let mut items = self.line.items(from, direction, limit)?;
         self.stats.items += items.len() as u64;
         let follows = |a: &Item, b: &Item| match direction {
             Direction::Older => a.number == b.number + 1,
@@ -172,10 +175,7 @@ impl Reader<'_> {
     /// the first.
     fn locate(&mut self, query: &ItemQuery) -> Result<(Vec<Item>, bool, bool), StoreError> {
         let direction = query.direction;
-        let first = Position {
-            ordinal: 0,
-            slot: 0,
-        };
+        let first = first_at(0);
         let edge = match direction {
             Direction::Older => self.last_position(),
             Direction::Newer => first,
@@ -235,9 +235,7 @@ impl Reader<'_> {
 
     fn position_of(&self, wanted: &str) -> Result<Position, StoreError> {
         let base = key::split(wanted).0;
-        let found = self
-            .snapshot
-            .items_by_hash(self.log.index_no, hash64(base.as_bytes()))?;
+        let found = self.line.items_by_hash(hash64(base.as_bytes()))?;
         found
             .into_iter()
             .find(|item| &*item.key == wanted && item.position.ordinal <= self.through)
@@ -259,13 +257,9 @@ impl Reader<'_> {
         let right = match (&query.start, query.direction) {
             (Start::Edge, Direction::Older) => {
                 // The first item beyond the watermark has the next number.
-                let beyond = Position {
-                    ordinal: self.through + 1,
-                    slot: 0,
-                };
+                let beyond = first_at(self.through + 1);
                 let after = if self.through < self.log.head {
-                    let index_no = self.log.index_no;
-                    self.snapshot.items(index_no, beyond, Direction::Newer, 1)?
+                    self.line.items(beyond, Direction::Newer, 1)?
                 } else {
                     Vec::new()
                 };
@@ -358,10 +352,7 @@ impl Reader<'_> {
     fn lane_bytes(&self, item: &Item) -> Result<u64, StoreError> {
         let mut bytes = 0;
         for lane in item.open_lanes(self.through) {
-            let index_no = self.log.index_no;
-            let last = self
-                .snapshot
-                .last_seg(index_no, item.position, lane, self.through)?;
+            let last = self.line.last_seg(item.position, lane, self.through)?;
             bytes += last.map_or(0, |seg| seg.before + seg.bytes);
         }
         Ok(bytes)
@@ -372,10 +363,9 @@ impl Reader<'_> {
         let mut ordinals = Vec::new();
         let mut from = 0;
         loop {
-            let (index_no, through) = (self.log.index_no, self.through);
             let segs = self
-                .snapshot
-                .segs(index_no, item.position, lane, from, through, SLICE)?;
+                .line
+                .segs(item.position, lane, from, self.through, SLICE)?;
             let full = segs.len() == SLICE;
             ordinals.extend(segs.iter().map(|seg| seg.seg));
             match segs.last() {
@@ -399,10 +389,7 @@ impl Reader<'_> {
         if span > count.saturating_mul(2) {
             return Ok(());
         }
-        for run in self
-            .snapshot
-            .runs(self.log.log_no, first.saturating_sub(1), span)?
-        {
+        for run in self.line.runs(first.saturating_sub(1), span)? {
             let spine = Arc::new(run.spine.clone());
             self.runs.push((Arc::new(run), spine));
         }
@@ -415,7 +402,7 @@ impl Reader<'_> {
         if let Some(known) = known {
             return Ok(known.clone());
         }
-        let run = run_of(self.snapshot, self.log.log_no, run_no)?;
+        let run = run_of(self.line, run_no)?;
         let spine = Arc::new(run.spine.clone());
         let known = (Arc::new(run), spine);
         self.runs.push(known.clone());
@@ -437,10 +424,7 @@ impl Reader<'_> {
             let (range, after) = rest.split_at(near);
             let last = range.last().unwrap_or(first);
             let limit = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
-            let log_no = self.log.log_no;
-            let found = self
-                .snapshot
-                .events(log_no, *first, *last, limit, usize::MAX)?;
+            let found = self.line.events(*first, *last, limit, usize::MAX)?;
             let mut wanted = range;
             for found in found {
                 let ordinal = found.ordinal();

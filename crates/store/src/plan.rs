@@ -8,10 +8,12 @@
 
 use crate::engine::{Counters, Snapshot, Writes};
 use crate::index::{Items, Wanted, open_run};
+use crate::line::Line;
 use crate::port::{
-    AppendBatch, Committed, ContributionBatch, MAX_BATCH_BYTES, MAX_BATCH_EVENTS, Placement, Writer,
+    AppendBatch, BlobId, Committed, ContributionBatch, Lease, MAX_BATCH_BYTES, MAX_BATCH_EVENTS,
+    MAX_SOURCES, NOTES, Placement, Writer,
 };
-use crate::rows::{ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, SessionRow};
+use crate::rows::{ContribLogRow, EventRow, FactRow, LogRow, RunRow, SessionRow};
 use crate::{ErrorKind, StoreError};
 use folio_codec::{
     Digest, EMPTY_CHAIN, chain_next, encode_event, event_digest, fact_digest, facts_chain_next,
@@ -36,6 +38,8 @@ struct PreparedFact {
     fact: Fact,
     body: String,
     digest: Digest,
+    /// Whether the digest is that of a fact whose payload is gone.
+    withheld: bool,
 }
 
 /// A batch whose events are checked, digested and packed.
@@ -47,6 +51,8 @@ pub(crate) struct PreparedBatch {
     expected_head: Option<u64>,
     writer: Writer,
     import_ref: Option<String>,
+    lease: Option<Lease>,
+    cites: Vec<(usize, BlobId)>,
 }
 
 /// Checks the limits of a batch and does the work that needs no store.
@@ -57,17 +63,48 @@ pub(crate) fn prepare(id: &SessionId, batch: AppendBatch) -> Result<PreparedBatc
         expected_head,
         writer,
         import_ref,
+        lease,
+        cites,
     } = batch;
-    let (source, facts) = match contributions {
-        Some(ContributionBatch { source, facts }) => (Some(source), facts),
-        None => (None, Vec::new()),
+    let (source, facts, withheld) = match contributions {
+        Some(ContributionBatch {
+            source,
+            facts,
+            withheld,
+        }) => (Some(source), facts, withheld),
+        None => (None, Vec::new(), Vec::new()),
     };
+    if !withheld.is_empty() && writer == Writer::Native {
+        let message = "facts without their payload are only in a copy of a redacted session";
+        return Err(StoreError::invalid("event_withheld", message));
+    }
     if let Some(event) = events.iter().find(|event| event.session_id != *id) {
         let message = format!(
             "event {} was made for session {}, not for {id}: append it there",
             event.id, event.session_id
         );
         return Err(StoreError::invalid("session_mismatch", message));
+    }
+    if let Some(event) = events.iter().find(|event| event.withheld.is_some())
+        && writer == Writer::Native
+    {
+        let message = format!(
+            "event {} is without its payload; only a copy of a redacted session holds such",
+            event.id
+        );
+        return Err(StoreError::invalid("event_withheld", message));
+    }
+    if let Some((at, id)) = cites.iter().find(|(at, _)| *at >= events.len()) {
+        let message = format!("blob {id} is cited by event {at} of {}", events.len());
+        return Err(StoreError::invalid("citation_invalid", message));
+    }
+    if cites.len() > MAX_BATCH_EVENTS {
+        let count = cites.len();
+        let message = format!("a batch of {count} citations; {MAX_BATCH_EVENTS} is the most");
+        return Err(StoreError::invalid("limit_exceeded", message));
+    }
+    if let Some(source) = &source {
+        check_source(source)?;
     }
     let count = events.len() + facts.len();
     if count > MAX_BATCH_EVENTS {
@@ -76,10 +113,16 @@ pub(crate) fn prepare(id: &SessionId, batch: AppendBatch) -> Result<PreparedBatc
     }
     let facts: Vec<_> = facts
         .into_iter()
-        .map(|fact| {
+        .enumerate()
+        .map(|(at, fact)| {
             let body = fact.canonical();
-            let digest = fact_digest(&body);
-            PreparedFact { fact, body, digest }
+            let withheld = withheld.iter().find(|(of, _)| *of == at);
+            PreparedFact {
+                digest: withheld.map_or_else(|| fact_digest(&body), |(_, digest)| *digest),
+                withheld: withheld.is_some(),
+                fact,
+                body,
+            }
         })
         .collect();
     let bytes = events.iter().map(|event| event.text.len()).sum::<usize>()
@@ -108,7 +151,21 @@ pub(crate) fn prepare(id: &SessionId, batch: AppendBatch) -> Result<PreparedBatc
         expected_head,
         writer,
         import_ref,
+        lease,
+        cites,
     })
+}
+
+/// Whether a contribution log may have this name.
+fn check_source(source: &str) -> Result<(), StoreError> {
+    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.');
+    if (1..=64).contains(&source.len()) && source.bytes().all(plain) {
+        return Ok(());
+    }
+    let message = format!(
+        "{source:?} names no source: 1 to 64 of the characters a-z, 0-9, '-', '_' and '.'"
+    );
+    Err(StoreError::invalid("source_invalid", message))
 }
 
 /// What the decision has to know.
@@ -144,6 +201,9 @@ struct Known {
 #[derive(Debug)]
 pub(crate) struct Found {
     session: SessionRow,
+    /// Whether the handle that holds the session's lease is open.
+    leased: bool,
+    indexing: bool,
     log: LogRow,
     known: HashMap<String, Known>,
     runs: Vec<RunRow>,
@@ -151,7 +211,11 @@ pub(crate) struct Found {
     turns: HashMap<String, RunRow>,
     items: Items,
     contrib: Option<ContribLogRow>,
+    /// How many contribution logs the session has, where it would get another.
+    sources: usize,
     facts: Vec<FactRow>,
+    /// Cited blobs that are not stored.
+    missing: Option<BlobId>,
     counters: Counters,
 }
 
@@ -161,20 +225,23 @@ pub(crate) fn fetch(
     session_id: &str,
     batch: &PreparedBatch,
     mut needs: Needs,
+    is_alive: &dyn Fn(u64) -> Result<bool, StoreError>,
 ) -> Result<Found, StoreError> {
-    let (session, log) = session_and_log(snapshot, session_id)?;
+    let (session, line) = session_line(snapshot, session_id)?;
+    let log = line.log.clone();
+    let leased = session.lease_owner != 0 && is_alive(session.lease_owner)?;
     let mut known = HashMap::new();
     for id in needs.ids.iter().chain(&needs.wanted.revised) {
-        if let Some(event) = find_event(snapshot, &log, id)? {
+        if let Some(event) = find_event(&line, id)? {
             known.insert(id.clone(), event);
         }
     }
     let mut runs: Vec<RunRow> = Vec::new();
     let mut turns = HashMap::new();
     for spine in &needs.spines {
-        let by_id = snapshot.run_by_id(log.log_no, spine.run_id.as_str())?;
+        let by_id = line.run_by_id(spine.run_id.as_str())?;
         let is_new = by_id.is_none();
-        let by_spine = snapshot.run_by_invocation(log.log_no, spine.invocation_id.as_str())?;
+        let by_spine = line.run_by_invocation(spine.invocation_id.as_str())?;
         for run in [by_id, by_spine].into_iter().flatten() {
             if !runs.iter().any(|known| known.run_no == run.run_no) {
                 runs.push(run);
@@ -183,7 +250,7 @@ pub(crate) fn fetch(
         let turn = spine.turn_id.as_str();
         // Output of any ended run is output of its turn.
         let mut before = u32::MAX;
-        while is_new && let Some(run) = snapshot.last_run_of_turn(log.log_no, turn, before)? {
+        while is_new && let Some(run) = line.last_run_of_turn(turn, before)? {
             before = run.run_no;
             if run.terminal.is_some() && run.output {
                 turns.insert(turn.to_owned(), run);
@@ -191,10 +258,11 @@ pub(crate) fn fetch(
             }
         }
     }
-    let mut items = Items::new(log.items);
-    if log.index_is_current() {
+    let mut items = Items::new(log.items, log.base);
+    let indexing = line.is_indexed()?;
+    if indexing {
         needs.wanted.add_requests(&log.tail);
-        items.fetch(snapshot, log.index_no, &needs.wanted)?;
+        items.fetch(&line, &needs.wanted)?;
         for (id, event) in &known {
             items.learn_event(id, event.ordinal);
         }
@@ -203,6 +271,16 @@ pub(crate) fn fetch(
         Some(source) => snapshot.contrib_log(log.log_no, source)?,
         None => None,
     };
+    let sources = match (&contrib, &batch.source) {
+        (None, Some(_)) => snapshot.contrib_logs(log.log_no)?.len(),
+        _ => 0,
+    };
+    let mut missing = None;
+    for (_, id) in &batch.cites {
+        if snapshot.blob(&id.0)?.is_none() {
+            missing = Some(*id);
+        }
+    }
     let mut facts = Vec::new();
     if let Some(contrib) = &contrib {
         for fact in &batch.facts {
@@ -213,15 +291,28 @@ pub(crate) fn fetch(
     let counters = snapshot.counters()?;
     Ok(Found {
         session,
+        leased,
+        indexing,
         log,
         known,
         runs,
         turns,
         items,
         contrib,
+        sources,
         facts,
+        missing,
         counters,
     })
+}
+
+/// A session and what it is read through.
+pub(crate) fn session_line<'a>(
+    snapshot: &'a dyn Snapshot,
+    session_id: &str,
+) -> Result<(SessionRow, Line<'a>), StoreError> {
+    let (session, log) = session_and_log(snapshot, session_id)?;
+    Ok((session, Line::new(snapshot, log)?))
 }
 
 /// A session and the log that it writes.
@@ -242,19 +333,12 @@ pub(crate) fn session_and_log(
 }
 
 /// The event with an id, with its digest made from what is stored.
-fn find_event(
-    snapshot: &dyn Snapshot,
-    log: &LogRow,
-    id: &str,
-) -> Result<Option<Known>, StoreError> {
-    for ordinal in snapshot.event_ids(log.family, hash64(id.as_bytes()))? {
-        let found = snapshot.events(log.log_no, ordinal, ordinal, 1, usize::MAX)?;
-        let Some(FoundEvent::Whole(row)) = found.into_iter().next() else {
-            return Err(StoreError::gap(vec![ordinal]));
-        };
+fn find_event(line: &Line<'_>, id: &str) -> Result<Option<Known>, StoreError> {
+    for ordinal in line.event_ids(hash64(id.as_bytes()))? {
+        let row = line.event(ordinal)?;
         let view = folio_codec::decode_event(row.form, &row.body)?;
         if view.id == id {
-            let run = run_of(snapshot, log.log_no, row.run_no)?;
+            let run = run_of(line, row.run_no)?;
             let digest = event_digest(&view, &run.spine);
             return Ok(Some(Known {
                 ordinal,
@@ -268,11 +352,10 @@ fn find_event(
 
 /// The known events of some ids, for `lookup_ids`.
 pub(crate) fn lookup(
-    snapshot: &dyn Snapshot,
-    log: &LogRow,
+    line: &Line<'_>,
     id: &str,
 ) -> Result<Option<crate::port::KnownEvent>, StoreError> {
-    let known = find_event(snapshot, log, id)?;
+    let known = find_event(line, id)?;
     Ok(known.map(
         |Known {
              ordinal, digest, ..
@@ -281,16 +364,10 @@ pub(crate) fn lookup(
 }
 
 /// The run that an event row names.
-pub(crate) fn run_of(
-    snapshot: &dyn Snapshot,
-    log_no: u64,
-    run_no: u32,
-) -> Result<RunRow, StoreError> {
-    snapshot.run(log_no, run_no)?.ok_or_else(|| {
-        StoreError::corrupt(
-            "row_damaged",
-            format!("run {run_no} of log {log_no} is missing"),
-        )
+pub(crate) fn run_of(line: &Line<'_>, run_no: u32) -> Result<RunRow, StoreError> {
+    line.run(run_no)?.ok_or_else(|| {
+        let message = format!("run {run_no} of log {} is missing", line.log.log_no);
+        StoreError::corrupt("row_damaged", message)
     })
 }
 
@@ -307,6 +384,41 @@ fn check_writer(session: &SessionRow, writer: Writer) -> Result<(), StoreError> 
         )),
         _ => Ok(()),
     }
+}
+
+/// Whether the lease of a session lets a batch in. `leased` says whether its
+/// holder is there.
+fn check_lease(
+    session: &SessionRow,
+    leased: bool,
+    lease: Option<Lease>,
+) -> Result<(), StoreError> {
+    let held = leased.then_some(Lease {
+        owner: session.lease_owner,
+        epoch: session.lease_epoch,
+    });
+    match lease {
+        Some(lease) if held != Some(lease) => Err(lease_lost(session)),
+        None if held.is_some() => Err(session_leased(session)),
+        _ => Ok(()),
+    }
+}
+
+/// Somebody holds the session.
+pub(crate) fn session_leased(session: &SessionRow) -> StoreError {
+    let message = format!(
+        "session {} is held by {}: wait until it is released",
+        session.session_id, session.lease_holder
+    );
+    StoreError::new(ErrorKind::Conflict, "session_leased", message)
+}
+
+fn lease_lost(session: &SessionRow) -> StoreError {
+    let message = format!(
+        "the lease of session {} was given back or taken over: acquire it anew and read on",
+        session.session_id
+    );
+    StoreError::new(ErrorKind::Conflict, "lease_lost", message)
 }
 
 /// The session is still being imported.
@@ -332,7 +444,7 @@ pub(crate) struct Plan {
 /// Decides about a batch.
 pub(crate) fn plan(found: Found, batch: PreparedBatch, now: u64) -> Result<Plan, StoreError> {
     let mut planner = Planner {
-        indexing: found.log.index_is_current(),
+        indexing: found.indexing,
         items: found.items,
         log: found.log,
         runs: found.runs,
@@ -350,6 +462,7 @@ pub(crate) fn plan(found: Found, batch: PreparedBatch, now: u64) -> Result<Plan,
     let facts = plan_facts(&batch, found.contrib, found.facts, &planner.log, &counters)?;
     if new.iter().any(|is_new| *is_new) || facts.added > 0 || changes_ref {
         check_writer(&session, batch.writer)?;
+        check_lease(&session, found.leased, batch.lease)?;
         if let Some(expected) = batch.expected_head.filter(|head| *head != planner.log.head) {
             let actual = planner.log.head;
             let message = format!("the head is {actual}, not {expected}: read on and decide again");
@@ -358,6 +471,16 @@ pub(crate) fn plan(found: Found, batch: PreparedBatch, now: u64) -> Result<Plan,
                     .at(vec![expected, actual]),
             );
         }
+    }
+    if new_log && facts.added > 0 && found.sources >= MAX_SOURCES {
+        let message = format!(
+            "session {} has {MAX_SOURCES} contribution logs; no more fit",
+            session.session_id
+        );
+        return Err(StoreError::invalid("limit_exceeded", message));
+    }
+    if let Some(id) = found.missing {
+        return Err(StoreError::no_blob(&id));
     }
     let mut placements = Vec::with_capacity(batch.events.len());
     for (prepared, is_new) in batch.events.into_iter().zip(new) {
@@ -394,6 +517,12 @@ pub(crate) fn plan(found: Found, batch: PreparedBatch, now: u64) -> Result<Plan,
         let message = format!("no event {anchor} to anchor a contribution at");
         return Err(StoreError::invalid("anchor_unknown", message).at(vec![anchor]));
     }
+    let mut citations: Vec<(u64, Digest)> = Vec::new();
+    for (at, id) in &batch.cites {
+        if let Some(place) = placements.get(*at).filter(|place| !place.present) {
+            citations.push((place.ordinal, id.0));
+        }
+    }
     let changed = !planner.events.is_empty();
     let committed = Committed {
         events: placements,
@@ -418,6 +547,7 @@ pub(crate) fn plan(found: Found, batch: PreparedBatch, now: u64) -> Result<Plan,
         events: planner.events,
         items,
         segs,
+        citations,
         ..Writes::default()
     };
     let touched = planner.touched_runs;
@@ -431,12 +561,11 @@ pub(crate) fn plan(found: Found, batch: PreparedBatch, now: u64) -> Result<Plan,
             counters.contrib_no = log.contrib_no;
             writes.counters = Some(counters);
         }
-        writes.contrib_log = facts.log;
-        writes.facts = facts.rows;
+        writes.contributions = facts.log.map(|log| (log, facts.rows)).into_iter().collect();
     }
     if changes_ref {
         session.import_ref = batch.import_ref;
-        writes.session = Some(session);
+        writes.sessions.push(session);
     }
     Ok(Plan {
         committed,
@@ -658,12 +787,23 @@ fn plan_facts(
     let Some(source) = &batch.source else {
         return Ok(planned);
     };
-    let mut bodies: HashMap<String, String> =
-        known.into_iter().map(|row| (row.id, row.body)).collect();
-    for PreparedFact { fact, body, digest } in &batch.facts {
+    let mut digests: HashMap<String, Digest> = known
+        .into_iter()
+        .map(|row| {
+            let digest = row.withheld.unwrap_or_else(|| fact_digest(&row.body));
+            (row.id, digest)
+        })
+        .collect();
+    for prepared in &batch.facts {
+        let PreparedFact {
+            fact,
+            body,
+            digest,
+            withheld,
+        } = prepared;
         let id = fact.id.as_str();
-        match bodies.get(id) {
-            Some(stored) if stored == body => continue,
+        match digests.get(id) {
+            Some(stored) if stored == digest => continue,
             Some(_) => {
                 let message = format!("entry {id} of {source} exists with another content");
                 return Err(StoreError::new(
@@ -678,7 +818,7 @@ fn plan_facts(
             contrib_no: counters.contrib_no + 1,
             source: source.clone(),
             log_no: session_log.log_no,
-            rank: 1,
+            rank: if source == NOTES { 1 } else { 2 },
             head: 0,
             chain: EMPTY_CHAIN,
         });
@@ -690,10 +830,11 @@ fn plan_facts(
             id: id.to_owned(),
             chain: log.chain,
             body: body.clone(),
+            withheld: withheld.then_some(*digest),
         });
         planned.added += 1;
         planned.highest_anchor = planned.highest_anchor.max(Some(fact.anchor));
-        bodies.insert(id.to_owned(), body.clone());
+        digests.insert(id.to_owned(), *digest);
     }
     Ok(planned)
 }

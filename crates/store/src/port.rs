@@ -39,7 +39,9 @@
 //! * **S16** A session in `preparing` or `rejected` refuses ordinary appends
 //!   and transcript reads and is not listed; a followed one refuses native
 //!   appends.
-//! * **S17** Discarding a session removes every trace of it and nothing else.
+//! * **S17** Deleting a session makes it unreadable at once and removes every
+//!   trace of it and nothing else; what a fork still reads stays, without its
+//!   id. The bytes are gone from the files when the scrub is complete.
 //! * **S18** An error before the sync leaves the store as it was.
 //! * **S19** Opening what is no store, a newer schema or a locked store is a
 //!   typed error that says what to do.
@@ -53,17 +55,17 @@
 //! * **S23** Ordinals become visible in order.
 //! * **S24** What an adapter cannot do is a typed `unsupported`.
 //! * **S25** A fork shares its parent's prefix: same ids, ordinals and chain.
-//!   Event bytes do not name their session, and logs have numbers of their
-//!   own, so that this needs no copy.
-//! * **S26** A writer's lease has one holder, is fenced, and dies with its
-//!   process.
-//! * **S27** Blobs are addressed by content and durable before the event that
-//!   cites them.
-//! * **S28** A redacted payload is unreadable at once; ordinals and chain still
-//!   verify.
-//!
-//! S25 to S28 constrain the layout from the first day; their operations join
-//! the port with the adapters that carry them out.
+//!   Notes and leases are not inherited. The prefix is immutable for the
+//!   child; deleting the parent takes nothing from it.
+//! * **S26** A lease has one holder, is fenced (an append under a lost lease
+//!   is `lease_lost`), names its holder to others (`session_leased`), and dies
+//!   with the store handle that holds it. It never ends by a timeout.
+//! * **S27** Blobs are addressed by their SHA-256, durable before the event
+//!   that cites them, checked on every read, and gone with their last
+//!   citation.
+//! * **S28** What is redacted is unreadable at once, for every session that
+//!   shares it, and gone from the files when the scrub is complete; ordinals
+//!   and chain still verify, the row says so, and the generation rises.
 
 use crate::StoreError;
 use crate::engine::Capabilities;
@@ -75,6 +77,7 @@ use folio_core::{
     Authority, CanonicalEvent, Direction, EventId, EventView, Fact, Item, Position, SessionId,
     Spine,
 };
+use std::fmt;
 use std::sync::Arc;
 
 /// The most events that one batch may hold.
@@ -83,6 +86,15 @@ pub const MAX_BATCH_EVENTS: usize = 4_096;
 pub const MAX_BATCH_BYTES: usize = 16 << 20;
 /// The log of imported and hand-made notes.
 pub const NOTES: &str = "notes";
+/// The most contribution logs that one session may have.
+pub const MAX_SOURCES: usize = 16;
+/// The most stretches of other logs that a session may be read through: forks
+/// of forks.
+pub const MAX_SPANS: usize = 256;
+/// The most bytes of a blob that one call puts or reads.
+pub const MAX_BLOB_CALL: usize = 16 << 20;
+/// The most bytes of a view's key.
+pub const MAX_VIEW_KEY: usize = 1_024;
 
 /// A session to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,6 +147,11 @@ pub struct SessionInfo {
     pub chain: Digest,
     /// The number of its items.
     pub items: u64,
+    /// The last ordinal that it shares with the session it was forked from; 0
+    /// for a session of its own.
+    pub inherited: u64,
+    /// The session that it was forked from, as long as that exists.
+    pub forked_from: Option<SessionId>,
 }
 
 /// Which sessions to list.
@@ -173,6 +190,20 @@ pub struct ContributionBatch {
     pub source: String,
     /// The facts, in order.
     pub facts: Vec<Fact>,
+    /// For facts whose payload is gone, by their number from 0: the digests
+    /// of what they were. Only a copy of a redacted session has such.
+    pub withheld: Vec<(usize, Digest)>,
+}
+
+impl ContributionBatch {
+    /// Facts that are whole.
+    pub fn new(source: impl Into<String>, facts: Vec<Fact>) -> Self {
+        Self {
+            source: source.into(),
+            facts,
+            withheld: Vec::new(),
+        }
+    }
 }
 
 /// Events and contributions to commit together.
@@ -188,6 +219,12 @@ pub struct AppendBatch {
     pub writer: Writer,
     /// Replaces what the importer remembers, if given.
     pub import_ref: Option<String>,
+    /// The lease under which it is written. Without one it is refused while
+    /// somebody holds the lease.
+    pub lease: Option<Lease>,
+    /// Blobs that events of this batch cite, by the number of the event in the
+    /// batch, from 0.
+    pub cites: Vec<(usize, BlobId)>,
 }
 
 impl AppendBatch {
@@ -199,7 +236,16 @@ impl AppendBatch {
             expected_head: None,
             writer: Writer::Native,
             import_ref: None,
+            lease: None,
+            cites: Vec::new(),
         }
+    }
+
+    /// The batch, written under a lease.
+    #[must_use]
+    pub fn under(mut self, lease: Lease) -> Self {
+        self.lease = Some(lease);
+        self
     }
 }
 
@@ -401,8 +447,10 @@ pub struct StoredFact {
     pub seq: u64,
     /// The chain at this fact.
     pub chain: Digest,
-    /// The canonical fact.
+    /// The canonical fact; what is left of it, where it was redacted.
     pub body: String,
+    /// The digest of the fact as it was written, where it was redacted.
+    pub withheld: Option<Digest>,
 }
 
 impl StoredFact {
@@ -414,6 +462,134 @@ impl StoredFact {
         Fact::from_json(&self.body)
             .map_err(|error| StoreError::corrupt("undecodable", format!("a fact: {error}")))
     }
+}
+
+/// The right to append to a session until it is released or the store handle
+/// that acquired it closes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// The store handle that acquired it.
+    pub owner: u64,
+    /// Tells it from earlier leases of the session.
+    pub epoch: u64,
+}
+
+/// The lease of a session as others see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseInfo {
+    /// The lease.
+    pub lease: Lease,
+    /// How the holder calls itself.
+    pub holder: String,
+}
+
+/// The address of a blob: the SHA-256 of its content.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlobId(pub Digest);
+
+impl BlobId {
+    /// The address of some content.
+    pub fn of(content: &[u8]) -> Self {
+        Self(folio_codec::sha256(content))
+    }
+
+    /// The address that 64 lower-case hexadecimal digits spell.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut digest = [0; 32];
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        if pairs.len() != digest.len() || !rest.is_empty() {
+            return None;
+        }
+        for (byte, pair) in digest.iter_mut().zip(pairs) {
+            let digit = |byte: u8| match byte {
+                b'0'..=b'9' => Some(byte - b'0'),
+                b'a'..=b'f' => Some(byte - b'a' + 10),
+                _ => None,
+            };
+            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        }
+        Some(Self(digest))
+    }
+}
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// A stored blob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlobInfo {
+    /// Its address.
+    pub id: BlobId,
+    /// The bytes of its content.
+    pub len: u64,
+}
+
+/// A blob that is being put piece by piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BlobUpload(pub u64);
+
+/// Entries of a view to write, with how far the view is then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewBatch {
+    /// The view's name.
+    pub view: String,
+    /// The version of the code that made the entries.
+    pub version: u32,
+    /// The session from whose events they were made.
+    pub session: SessionId,
+    /// How far the view was before: another mark is `view_moved`.
+    pub from: u64,
+    /// The last ordinal that the view has seen now.
+    pub to: u64,
+    /// Keys with their values; a key without one is removed.
+    pub entries: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+/// Which entries of a view to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewQuery {
+    /// The view's name.
+    pub view: String,
+    /// The version that the reader understands.
+    pub version: u32,
+    /// The first key, itself included.
+    pub from: Vec<u8>,
+    /// The key below which all stand; `None` is the end.
+    pub to: Option<Vec<u8>>,
+    /// Newer ascends from `from`, older descends from below `to`.
+    pub direction: Direction,
+    /// The most entries.
+    pub limit: usize,
+}
+
+/// What a redaction did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redaction {
+    /// The events whose payload is gone, ascending.
+    pub ordinals: Vec<u64>,
+    /// The entries of contribution logs whose payload is gone: source and
+    /// sequence.
+    pub facts: Vec<(String, u64)>,
+    /// The generation of the session after it.
+    pub generation: u32,
+}
+
+/// What is left of erasures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Scrub {
+    /// Erasures that were completed.
+    pub completed: u64,
+    /// Blobs that nobody cited and nobody is about to, removed.
+    pub blobs: u64,
 }
 
 /// One problem that `verify` found.
@@ -436,6 +612,8 @@ pub struct VerifyReport {
     pub items: u64,
     /// Facts whose digests were recomputed.
     pub facts: u64,
+    /// Blobs whose digests were recomputed.
+    pub blobs: u64,
     /// The problems; none if all is well.
     pub findings: Vec<Finding>,
 }
@@ -486,7 +664,8 @@ pub trait Ledger: Send + Sync {
     /// # Errors
     /// `session_mismatch`, `event_id_conflict`, `head_mismatch`, `run_sealed`, `run_conflict`,
     /// `session_preparing`, `session_rejected`, `session_followed`,
-    /// `fact_id_conflict`, `anchor_unknown`, `limit_exceeded`.
+    /// `session_leased`, `lease_lost`, `blob_not_found`, `fact_id_conflict`,
+    /// `anchor_unknown`, `source_invalid`, `limit_exceeded`.
     async fn append(&self, id: &SessionId, batch: AppendBatch) -> Result<Committed, StoreError>;
     /// Waits until everything that was handed over is committed.
     async fn flush(&self) -> Result<(), StoreError>;
@@ -521,6 +700,14 @@ pub trait Ledger: Send + Sync {
         after: u32,
         limit: usize,
     ) -> Result<Vec<RunRow>, StoreError>;
+    /// Waits until a session's head is above `after`, and answers it. Commits
+    /// of other processes wake it too, within 100 ms, where the store can have
+    /// several. It waits for ever; dropping the future ends the wait.
+    ///
+    /// # Errors
+    /// `session_not_found`, also when the session is deleted meanwhile, and
+    /// `store_closed`.
+    async fn wait(&self, id: &SessionId, after: u64) -> Result<u64, StoreError>;
 }
 
 /// The item index: where items stand and what they are made of.
@@ -566,12 +753,171 @@ pub trait Contributions: Send + Sync {
     ) -> Result<Vec<StoredFact>, StoreError>;
 }
 
+/// Content too large for an event, by its digest.
+///
+/// # Contract
+/// S27. A blob that was put is durable when the call answers, and stays while
+/// an event cites it or the store handle that put it is open. Content is kept
+/// in pieces, each with a checksum that every read checks; reading a range
+/// costs what the range holds.
+#[cfg_attr(feature = "mock", mockall::automock)]
+#[async_trait]
+pub trait Blobs: Send + Sync {
+    /// Puts content of at most [`MAX_BLOB_CALL`] bytes.
+    ///
+    /// # Errors
+    /// `limit_exceeded`: put larger content piece by piece.
+    async fn put_blob(&self, content: Vec<u8>) -> Result<BlobInfo, StoreError>;
+    /// Begins to put a blob piece by piece.
+    async fn begin_blob(&self) -> Result<BlobUpload, StoreError>;
+    /// Adds at most [`MAX_BLOB_CALL`] bytes.
+    ///
+    /// # Errors
+    /// `upload_unknown`, `limit_exceeded`.
+    async fn extend_blob(&self, upload: BlobUpload, content: Vec<u8>) -> Result<(), StoreError>;
+    /// Makes it a blob. Where the content is stored already that one answers.
+    ///
+    /// # Errors
+    /// `upload_unknown`.
+    async fn finish_blob(&self, upload: BlobUpload) -> Result<BlobInfo, StoreError>;
+    /// A blob.
+    ///
+    /// # Errors
+    /// `blob_not_found`.
+    async fn blob(&self, id: &BlobId) -> Result<BlobInfo, StoreError>;
+    /// At most `max_bytes` bytes of the content from `offset` on; fewer at the
+    /// end.
+    ///
+    /// # Errors
+    /// `blob_not_found`, and `blob_damaged` where a piece does not fit its
+    /// checksum.
+    async fn read_blob(
+        &self,
+        id: &BlobId,
+        offset: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<u8>, StoreError>;
+    /// The blobs that events of a session cite, by ordinal, from an ordinal
+    /// on.
+    async fn citations(
+        &self,
+        id: &SessionId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, BlobId)>, StoreError>;
+}
+
+/// The right of one writer to a session.
+///
+/// # Contract
+/// S26. The holder is a store handle; a second call of the same handle is
+/// refused like one of another. A handle that is closed, or whose process is
+/// gone, holds nothing.
+#[cfg_attr(feature = "mock", mockall::automock)]
+#[async_trait]
+pub trait Leases: Send + Sync {
+    /// Takes the lease of a session that nobody holds. `holder` is how the
+    /// caller wants to be called; the error of others names it.
+    ///
+    /// # Errors
+    /// `session_leased`, naming the holder.
+    async fn acquire_lease(&self, id: &SessionId, holder: &str) -> Result<Lease, StoreError>;
+    /// Gives it back. Giving back what is lost does no harm.
+    async fn release_lease(&self, id: &SessionId, lease: Lease) -> Result<(), StoreError>;
+    /// Who holds the lease.
+    async fn lease(&self, id: &SessionId) -> Result<Option<LeaseInfo>, StoreError>;
+}
+
+/// Disposable key spaces that followers compute from committed events.
+///
+/// # Contract
+/// A view has one version at a time: the first write of a newer version drops
+/// every entry of the older one, and readers of another version find nothing.
+/// Each session has a mark, how far the view has seen its events; entries go
+/// with the session they were made from, and marks fall back to 0 where it is
+/// redacted. Keys are ordered by their bytes.
+#[cfg_attr(feature = "mock", mockall::automock)]
+#[async_trait]
+pub trait Views: Send + Sync {
+    /// Writes entries and moves the mark in one commit.
+    ///
+    /// # Errors
+    /// `view_moved` where another follower was faster, `view_version` where
+    /// the stored version is newer, `watermark_unknown` where `to` is beyond
+    /// the head, `limit_exceeded`.
+    async fn put_view(&self, batch: ViewBatch) -> Result<(), StoreError>;
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// `view_damaged`: drop the view, it can be made anew.
+    async fn view_value(
+        &self,
+        view: &str,
+        version: u32,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>, StoreError>;
+    /// Entries in the order of their keys.
+    ///
+    /// # Errors
+    /// `view_damaged`.
+    async fn view_entries(&self, query: ViewQuery) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError>;
+    /// The last ordinal of a session that a view has seen; 0 for none.
+    async fn view_mark(
+        &self,
+        view: &str,
+        version: u32,
+        session: &SessionId,
+    ) -> Result<u64, StoreError>;
+    /// Drops a view, whatever its version.
+    async fn drop_view(&self, view: &str) -> Result<(), StoreError>;
+}
+
 /// Care for the store as a whole.
+///
+/// # Contract
+/// S15, S17, S24, S25, S28. Forking costs about two appends where no run is
+/// open at the ordinal, and otherwise in proportion to the open runs. What
+/// deletes works in slices: other writers go on in between, and what a crash
+/// interrupted the next scrub completes.
 #[cfg_attr(feature = "mock", mockall::automock)]
 #[async_trait]
 pub trait Admin: Send + Sync {
     /// What the adapter can do.
     fn capabilities(&self) -> Capabilities;
+    /// Creates a session that shares the events of another one up to an
+    /// ordinal. Runs that are open there are open in the child too.
+    ///
+    /// # Errors
+    /// `session_exists`, `session_not_found`, `session_preparing`,
+    /// `session_rejected`, `watermark_unknown`, `fork_too_deep`.
+    async fn fork_session(
+        &self,
+        parent: &SessionId,
+        at: u64,
+        child: SessionId,
+    ) -> Result<SessionInfo, StoreError>;
+    /// Deletes a session, whatever its authority.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_leased`, and `authority_changed` where
+    /// `expected_rev` is given and somebody else was faster.
+    async fn delete_session(
+        &self,
+        id: &SessionId,
+        expected_rev: Option<u64>,
+    ) -> Result<(), StoreError>;
+    /// Takes the payload out of items: of their events, superseded ones and
+    /// chunks included, and of entries of contribution logs, whose keys are
+    /// `source::id`.
+    ///
+    /// # Errors
+    /// `item_not_found`; nothing was redacted then.
+    async fn redact(&self, id: &SessionId, keys: &[String]) -> Result<Redaction, StoreError>;
+    /// How many erasures are not complete.
+    async fn pending_erasures(&self) -> Result<u64, StoreError>;
+    /// Completes erasures: removes what deletions have left, collects blobs
+    /// that nobody cites, and rewrites the files if anything was erased.
+    async fn scrub(&self) -> Result<Scrub, StoreError>;
     /// Recomputes every digest of a session and compares its index with one
     /// made anew.
     async fn verify(&self, id: &SessionId) -> Result<VerifyReport, StoreError>;
@@ -582,6 +928,6 @@ pub trait Admin: Send + Sync {
 }
 
 /// A whole store.
-pub trait Store: Ledger + ItemIndex + Contributions + Admin {}
+pub trait Store: Ledger + ItemIndex + Contributions + Blobs + Leases + Views + Admin {}
 
-impl<T: Ledger + ItemIndex + Contributions + Admin> Store for T {}
+impl<T: Ledger + ItemIndex + Contributions + Blobs + Leases + Views + Admin> Store for T {}

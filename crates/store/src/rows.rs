@@ -31,10 +31,12 @@ pub struct SessionRow {
     pub followed: bool,
     /// What the importer remembers of its source: JSON text.
     pub import_ref: Option<String>,
-    /// Who holds the writer's lease; 0 for nobody.
+    /// The store handle that holds the writer's lease; 0 for nobody.
     pub lease_owner: u64,
     /// Raised by every change of the lease.
     pub lease_epoch: u64,
+    /// How the holder of the lease calls itself; empty for nobody.
+    pub lease_holder: String,
     /// When it was created, in milliseconds since 1970.
     pub created_at: u64,
 }
@@ -57,7 +59,11 @@ impl SessionRow {
                 self.lease_epoch,
                 self.created_at,
             ],
-            &[self.session_id.as_str().as_bytes(), import_ref.as_bytes()],
+            &[
+                self.session_id.as_str().as_bytes(),
+                import_ref.as_bytes(),
+                self.lease_holder.as_bytes(),
+            ],
         )
     }
 }
@@ -189,6 +195,32 @@ impl FoundEvent {
             Self::Whole(row) => row.ordinal,
             Self::Damaged { ordinal } => *ordinal,
         }
+    }
+}
+
+/// A stretch of events that a log reads from another one.
+///
+/// A log that was forked at ordinal n has spans up to n; what lies behind is
+/// its own. A log that was not has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanRow {
+    /// The log that reads.
+    pub log_no: u64,
+    /// The last ordinal of the stretch; it begins behind the span before.
+    pub upto: u64,
+    /// The log that holds the events.
+    pub src: u64,
+    /// The number of runs that were opened up to here.
+    pub runs: u32,
+}
+
+impl SpanRow {
+    /// The checksum that is stored with the row.
+    pub fn checksum(&self) -> u64 {
+        sum(
+            &[self.log_no, self.upto, self.src, u64::from(self.runs)],
+            &[],
+        )
     }
 }
 
@@ -333,8 +365,10 @@ pub struct FactRow {
     pub id: String,
     /// The chain at this fact.
     pub chain: Digest,
-    /// The canonical fact.
+    /// The canonical fact; what is left of it, where it was redacted.
     pub body: String,
+    /// The digest of the fact as it was written, where it was redacted.
+    pub withheld: Option<Digest>,
 }
 
 impl FactRow {
@@ -342,7 +376,102 @@ impl FactRow {
     pub fn checksum(&self, contrib_no: u64) -> u64 {
         sum(
             &[contrib_no, self.seq, self.anchor],
-            &[self.id.as_bytes(), &self.chain, self.body.as_bytes()],
+            &[
+                self.id.as_bytes(),
+                &self.chain,
+                self.body.as_bytes(),
+                self.withheld.as_ref().map_or(&[], |digest| &digest[..]),
+            ],
         )
+    }
+}
+
+/// The bytes of a blob that one row holds; the last piece may hold fewer.
+pub const PIECE_BYTES: usize = 64 << 10;
+
+/// A blob whose content is stored whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlobRow {
+    /// The SHA-256 of its content: its address.
+    pub sha: Digest,
+    /// What its pieces are stored under.
+    pub blob_no: u64,
+    /// The bytes of its content.
+    pub len: u64,
+    /// The store handle that put it: as long as it lives the blob needs no
+    /// reference.
+    pub stager: u64,
+}
+
+impl BlobRow {
+    /// The checksum that is stored with the row.
+    pub fn checksum(&self) -> u64 {
+        sum(&[self.blob_no, self.len, self.stager], &[&self.sha])
+    }
+}
+
+/// The checksum that is stored with a piece of a blob.
+pub fn piece_checksum(blob_no: u64, piece: u32, content: &[u8]) -> u64 {
+    sum(&[blob_no, u64::from(piece)], &[content])
+}
+
+/// A blob whose content is still arriving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StageRow {
+    /// What its pieces are stored under.
+    pub blob_no: u64,
+    /// The store handle that puts it.
+    pub stager: u64,
+}
+
+impl StageRow {
+    /// The checksum that is stored with the row.
+    pub fn checksum(&self) -> u64 {
+        sum(&[self.blob_no, self.stager], &[])
+    }
+}
+
+/// A versioned key space that somebody computes from events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewRow {
+    /// Its number in the store.
+    pub view_no: u64,
+    /// Its name.
+    pub name: String,
+    /// The version of the code that made its rows.
+    pub version: u32,
+}
+
+impl ViewRow {
+    /// The checksum that is stored with the row.
+    pub fn checksum(&self) -> u64 {
+        sum(
+            &[self.view_no, u64::from(self.version)],
+            &[self.name.as_bytes()],
+        )
+    }
+}
+
+/// The checksum that is stored with an entry of a view.
+pub fn entry_checksum(view_no: u64, log_no: u64, key: &[u8], value: &[u8]) -> u64 {
+    sum(&[view_no, log_no], &[key, value])
+}
+
+/// An erasure that is not complete: rows of a log may still have to go, and
+/// bytes are still in the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScrubRow {
+    /// Its number in the store.
+    pub seq: u64,
+    /// The log whose rows go; 0 where only bytes are left.
+    pub log_no: u64,
+    /// When it was asked for, in milliseconds since 1970.
+    pub since: u64,
+}
+
+impl ScrubRow {
+    /// The checksum that is stored with the row.
+    pub fn checksum(&self) -> u64 {
+        sum(&[self.seq, self.log_no, self.since], &[])
     }
 }

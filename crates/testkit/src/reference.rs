@@ -74,7 +74,7 @@ pub fn project(events: &[CanonicalEvent]) -> Vec<Row> {
             ordinal,
             run_no: number(at),
             ts: view.ts,
-            weight: view.text.len() as u64,
+            weight: view.weight(),
         };
         let claims = claims(&view, &event.spine, inline);
         if claims.visible_output {

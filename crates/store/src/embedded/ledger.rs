@@ -1,0 +1,323 @@
+//! Sessions and their events.
+
+use super::{Embedded, MAX_LISTED, closed};
+use crate::engine::{Engine, WriteTxn, Writes};
+use crate::line::Line;
+use crate::page::{info, stored};
+use crate::plan::{fetch, needs, plan, prepare, session_and_log, session_line};
+use crate::port::{
+    AppendBatch, AuthorityChange, Committed, KnownEvent, Ledger, NewSession, RangeQuery,
+    SessionFilter, SessionInfo, StoredEvent,
+};
+use crate::rows::{FoundEvent, LogRow, RunRow, SessionRow};
+use crate::{ErrorKind, StoreError};
+use async_trait::async_trait;
+use folio_codec::EMPTY_CHAIN;
+use folio_core::assign::Tail;
+use folio_core::{Authority, EventId, PROJECTION_VERSION, SessionId};
+use std::collections::HashMap;
+
+pub(super) fn authority_changed(session: &SessionRow) -> StoreError {
+    let message = format!(
+        "session {} is {} at revision {}: read it again and decide anew",
+        session.session_id,
+        session.authority.as_str(),
+        session.authority_rev
+    );
+    StoreError::new(ErrorKind::Conflict, "authority_changed", message)
+}
+
+fn no_transition(session: &SessionRow, to: &str) -> StoreError {
+    let message = format!(
+        "session {} is {} and cannot become {to}",
+        session.session_id,
+        session.authority.as_str()
+    );
+    StoreError::invalid("authority_transition", message)
+}
+
+#[async_trait]
+impl<E: Engine> Ledger for Embedded<E> {
+    async fn create_session(&self, session: NewSession) -> Result<SessionInfo, StoreError> {
+        self.write(move |txn, engine| create(txn, &session, engine.now(), engine.random()))
+            .await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<SessionInfo, StoreError> {
+        self.read(|snapshot| {
+            let (session, line) = session_line(snapshot, id.as_str())?;
+            info(&session, &line)
+        })
+    }
+
+    async fn sessions(
+        &self,
+        filter: SessionFilter,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Vec<SessionInfo>, StoreError> {
+        let limit = limit.min(MAX_LISTED);
+        self.read(|snapshot| {
+            let mut out = Vec::new();
+            let mut after = after.as_ref().map(|id| id.as_str().to_owned());
+            while out.len() < limit {
+                let rows = snapshot.sessions(after.as_deref(), limit)?;
+                let full = rows.len() == limit;
+                after = rows.last().map(|row| row.session_id.as_str().to_owned());
+                for row in rows {
+                    let listed =
+                        filter == SessionFilter::All || row.authority == Authority::RuntimeEvents;
+                    if listed && out.len() < limit {
+                        let (row, line) = session_line(snapshot, row.session_id.as_str())?;
+                        out.push(info(&row, &line)?);
+                    }
+                }
+                if !full {
+                    break;
+                }
+            }
+            Ok(out)
+        })
+    }
+
+    async fn set_authority(
+        &self,
+        id: &SessionId,
+        change: AuthorityChange,
+    ) -> Result<SessionInfo, StoreError> {
+        let id = id.clone();
+        self.write(move |txn, _| {
+            let (mut session, _) = session_and_log(txn, id.as_str())?;
+            if session.authority_rev != change.expected_rev {
+                return Err(authority_changed(&session));
+            }
+            if !session.authority.may_become(change.to) {
+                return Err(no_transition(&session, change.to.as_str()));
+            }
+            session.authority = change.to;
+            session.authority_rev += 1;
+            if change.import_ref.is_some() {
+                session.import_ref.clone_from(&change.import_ref);
+            }
+            txn.apply(&Writes {
+                sessions: vec![session.clone()],
+                ..Writes::default()
+            })?;
+            let (session, line) = session_line(txn, id.as_str())?;
+            info(&session, &line)
+        })
+        .await
+    }
+
+    async fn discard_session(&self, id: &SessionId, expected_rev: u64) -> Result<(), StoreError> {
+        self.delete(id, move |session| {
+            if session.authority_rev != expected_rev {
+                return Err(authority_changed(session));
+            }
+            if session.authority == Authority::RuntimeEvents {
+                return Err(no_transition(session, "discarded"));
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn append(&self, id: &SessionId, batch: AppendBatch) -> Result<Committed, StoreError> {
+        let id = id.clone();
+        let mut batch = Some(prepare(&id, batch)?);
+        self.write(move |txn, engine| {
+            let batch = batch.take().ok_or_else(closed)?;
+            let needs = needs(&batch);
+            let is_alive = |owner| engine.is_alive(owner);
+            let found = fetch(txn, id.as_str(), &batch, needs, &is_alive)?;
+            let plan = plan(found, batch, engine.now())?;
+            if let Some(writes) = &plan.writes {
+                txn.apply(writes)?;
+            }
+            Ok(plan.committed)
+        })
+        .await
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.hand_over(|_| Ok(())).await
+    }
+
+    async fn lookup_ids(
+        &self,
+        id: &SessionId,
+        ids: &[EventId],
+    ) -> Result<Vec<Option<KnownEvent>>, StoreError> {
+        // An answer must hold: the outcome of a failed commit is decided first.
+        self.engine.settle()?;
+        self.read(|snapshot| {
+            let (_, line) = session_line(snapshot, id.as_str())?;
+            ids.iter()
+                .map(|id| crate::plan::lookup(&line, id.as_str()))
+                .collect()
+        })
+    }
+
+    async fn range(
+        &self,
+        id: &SessionId,
+        query: RangeQuery,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        self.read(|snapshot| {
+            let (_, line) = session_line(snapshot, id.as_str())?;
+            let (from, to) = (query.from.max(1), query.to.min(line.log.head));
+            if from > to {
+                return Ok(Vec::new());
+            }
+            let found = line.events(from, to, query.max_count, query.max_bytes)?;
+            if found.is_empty() && query.max_count > 0 {
+                return Err(StoreError::gap(vec![from]));
+            }
+            whole(&line, without_gaps(found, from))
+        })
+    }
+
+    async fn events(
+        &self,
+        id: &SessionId,
+        ordinals: &[u64],
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        self.read(|snapshot| {
+            let (_, line) = session_line(snapshot, id.as_str())?;
+            let mut found = Vec::with_capacity(ordinals.len());
+            for ordinal in ordinals {
+                let row = line.events(*ordinal, *ordinal, 1, usize::MAX)?;
+                found.push(
+                    row.into_iter()
+                        .next()
+                        .unwrap_or(FoundEvent::Damaged { ordinal: *ordinal }),
+                );
+            }
+            whole(&line, found)
+        })
+    }
+
+    async fn runs(
+        &self,
+        id: &SessionId,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<RunRow>, StoreError> {
+        self.read(|snapshot| {
+            let (_, line) = session_line(snapshot, id.as_str())?;
+            line.runs(after, limit.min(MAX_LISTED))
+        })
+    }
+
+    async fn wait(&self, id: &SessionId, after: u64) -> Result<u64, StoreError> {
+        let (mut commits, _waiting) = self.watch.listen()?;
+        loop {
+            commits.borrow_and_update();
+            if self.watch.is_stopped() {
+                return Err(closed());
+            }
+            let head = self.read(|snapshot| Ok(session_and_log(snapshot, id.as_str())?.1.head))?;
+            if head > after {
+                return Ok(head);
+            }
+            commits.changed().await.map_err(|_| closed())?;
+        }
+    }
+}
+
+/// The most missing ordinals that one answer names.
+const MAX_NAMED: u64 = 1_000;
+
+/// A range in which every row that is passed over stands as a damaged one.
+fn without_gaps(found: Vec<FoundEvent>, from: u64) -> Vec<FoundEvent> {
+    let mut out = Vec::with_capacity(found.len());
+    let mut next = from;
+    for found in found {
+        let ordinal = found.ordinal();
+        let missing = next..ordinal.min(next.saturating_add(MAX_NAMED));
+        out.extend(missing.map(|ordinal| FoundEvent::Damaged { ordinal }));
+        next = ordinal + 1;
+        out.push(found);
+    }
+    out
+}
+
+/// The rows as events, or the ordinals of those that are damaged.
+fn whole(line: &Line<'_>, found: Vec<FoundEvent>) -> Result<Vec<StoredEvent>, StoreError> {
+    let mut spines = HashMap::new();
+    let mut events = Vec::with_capacity(found.len());
+    let mut missing = Vec::new();
+    for found in found {
+        match found {
+            FoundEvent::Whole(row) => {
+                let spine = line.spine(&mut spines, row.run_no)?;
+                events.push(stored(row, &spine));
+            }
+            FoundEvent::Damaged { ordinal } => missing.push(ordinal),
+        }
+    }
+    if missing.is_empty() {
+        Ok(events)
+    } else {
+        Err(StoreError::gap(missing))
+    }
+}
+
+/// Creates a session with its log and an empty index.
+fn create(
+    txn: &mut dyn WriteTxn,
+    new: &NewSession,
+    now: u64,
+    random: u64,
+) -> Result<SessionInfo, StoreError> {
+    if txn.session(new.id.as_str())?.is_some() {
+        return Err(StoreError::session_exists(&new.id));
+    }
+    if new.authority == Authority::Rejected {
+        return Err(StoreError::invalid(
+            "authority_transition",
+            "a session is rejected by its import, it cannot begin so",
+        ));
+    }
+    let mut counters = txn.counters()?;
+    counters.session_no += 1;
+    counters.log_no += 1;
+    counters.index_no += 1;
+    let session = SessionRow {
+        session_no: counters.session_no,
+        session_id: new.id.clone(),
+        log_no: counters.log_no,
+        incarnation: random,
+        generation: 0,
+        authority: new.authority,
+        authority_rev: 1,
+        followed: new.followed,
+        import_ref: new.import_ref.clone(),
+        lease_owner: 0,
+        lease_epoch: 0,
+        lease_holder: String::new(),
+        created_at: now,
+    };
+    let log = LogRow {
+        log_no: counters.log_no,
+        family: counters.log_no,
+        head: 0,
+        base: 0,
+        chain: EMPTY_CHAIN,
+        drained_seq: 0,
+        runs: 0,
+        index_no: counters.index_no,
+        index_version: PROJECTION_VERSION,
+        index_head: 0,
+        items: 0,
+        tail: Tail::default(),
+    };
+    txn.apply(&Writes {
+        counters: Some(counters),
+        sessions: vec![session.clone()],
+        log: Some(log.clone()),
+        ..Writes::default()
+    })?;
+    info(&session, &Line::new(txn, log)?)
+}
+

@@ -1,0 +1,169 @@
+//! The asynchronous shell that embedded adapters share.
+//!
+//! One thread writes, fed by a queue, so appends are ordered and no caller
+//! ever waits for another's lock; reads are short transactions on the
+//! caller's thread. Everything between the port and the [`Engine`] is here;
+//! what it decides stands in modules of its own.
+
+mod admin;
+mod contents;
+mod ledger;
+mod reads;
+mod watch;
+
+use crate::blob::Uploads;
+use crate::engine::{Engine, Snapshot, WriteTxn};
+use crate::{ErrorKind, StoreError};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+use watch::Watch;
+
+/// The most rows that one listing answers.
+const MAX_LISTED: usize = 1_024;
+
+/// Work for the writer thread.
+type Job<E> = Box<dyn FnOnce(&E) + Send>;
+
+/// A store over an [`Engine`].
+pub struct Embedded<E: Engine> {
+    engine: Arc<E>,
+    writer: Mutex<Option<Thread<E>>>,
+    watch: Watch<E>,
+    uploads: Arc<Uploads>,
+}
+
+struct Thread<E> {
+    queue: mpsc::Sender<Job<E>>,
+    thread: JoinHandle<()>,
+}
+
+impl<E: Engine> fmt::Debug for Embedded<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Embedded").finish_non_exhaustive()
+    }
+}
+
+impl<E: Engine> Drop for Embedded<E> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::new(
+        ErrorKind::Closed,
+        "store_closed",
+        "the store is closed: open it again",
+    )
+}
+
+impl<E: Engine> Embedded<E> {
+    /// A store over an engine.
+    ///
+    /// # Errors
+    /// `thread_failed` where the system gives no thread.
+    pub fn new(engine: E) -> Result<Self, StoreError> {
+        let engine = Arc::new(engine);
+        let (queue, jobs) = mpsc::channel::<Job<E>>();
+        let worker = Arc::clone(&engine);
+        let thread = spawn("folio-writer", move || {
+            for job in jobs {
+                job(&worker);
+            }
+        })?;
+        Ok(Self {
+            watch: Watch::new(Arc::clone(&engine)),
+            engine,
+            writer: Mutex::new(Some(Thread { queue, thread })),
+            uploads: Arc::default(),
+        })
+    }
+
+    /// The engine, for what the port does not offer.
+    pub fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    /// Lets the writer finish what it was handed, and ends every thread.
+    fn stop(&self) {
+        let writer = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(Thread { queue, thread }) = writer {
+            drop(queue);
+            // A writer that panicked has answered its caller already.
+            drop(thread.join());
+        }
+        self.watch.stop();
+    }
+
+    fn read<T>(
+        &self,
+        mut work: impl FnMut(&dyn Snapshot) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut out = None;
+        self.engine.read(&mut |snapshot| {
+            out = Some(work(snapshot)?);
+            Ok(())
+        })?;
+        out.ok_or_else(closed)
+    }
+
+    /// Hands work to the writer thread, to be done in one transaction, and
+    /// waits for its outcome. Dropping the wait changes nothing about the work.
+    async fn write<T: Send + 'static>(
+        &self,
+        mut work: impl FnMut(&mut dyn WriteTxn, &E) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let commits = self.watch.commits();
+        self.hand_over(move |engine| {
+            let mut out = None;
+            engine.write(&mut |txn| {
+                out = Some(work(txn, engine)?);
+                Ok(())
+            })?;
+            commits.send_modify(|count| *count += 1);
+            out.ok_or_else(closed)
+        })
+        .await
+    }
+
+    /// Hands work to the writer thread and waits for its outcome.
+    async fn hand_over<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&E) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (answer, outcome) = oneshot::channel();
+        let job: Job<E> = Box::new(move |engine| {
+            // The caller may have stopped waiting.
+            drop(answer.send(work(engine)));
+        });
+        {
+            let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let writer = writer.as_ref().ok_or_else(closed)?;
+            writer.queue.send(job).map_err(|_| closed())?;
+        }
+        outcome.await.map_err(|_| {
+            let message = "the writer stopped before it answered: look the events up by id";
+            StoreError::new(ErrorKind::Indeterminate, "indeterminate", message)
+        })?
+    }
+}
+
+/// Starts a thread with a name.
+fn spawn(
+    name: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, StoreError> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(work)
+        .map_err(|error| {
+            let message = format!("the thread {name} could not be started: {error}");
+            StoreError::new(ErrorKind::Unavailable, "thread_failed", message).caused_by(error)
+        })
+}
