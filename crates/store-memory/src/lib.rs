@@ -23,6 +23,8 @@
 //! ```
 
 mod engine;
+mod reader;
+mod writer;
 
 pub use engine::MemoryEngine;
 use folio_store::{Embedded, StoreError};
