@@ -27,9 +27,10 @@ pub struct MemoryEngine {
 type ItemKey = (u64, Position);
 type SegKey = (u64, Position, LanePart, u64);
 
-/// Every table.
+/// Every table of a store, for engines that keep them in another way than
+/// [`MemoryEngine`]. A clone is cheap and keeps the state it was made of.
 #[derive(Debug, Clone, Default)]
-struct Tables {
+pub struct Tables {
     counters: Counters,
     sessions: OrdMap<String, SessionRow>,
     logs: OrdMap<u64, Arc<Log>>,

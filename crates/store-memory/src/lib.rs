@@ -24,7 +24,7 @@
 
 mod engine;
 
-pub use engine::MemoryEngine;
+pub use engine::{MemoryEngine, Tables};
 use folio_store::{Embedded, StoreError};
 
 /// A store in memory.
