@@ -15,7 +15,7 @@ use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 use crate::{Error, files};
 
 /// The one adapter that the proof layer may build on: the reference model.
-const REFERENCE_ADAPTER: &str = "folio-store-memory";
+pub(crate) const REFERENCE_ADAPTER: &str = "folio-store-memory";
 
 /// Where a crate stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -233,7 +233,7 @@ impl Member<'_> {
     }
 }
 
-fn declared_layer(package: &Package) -> Result<Layer, String> {
+pub(crate) fn declared_layer(package: &Package) -> Result<Layer, String> {
     let known = Layer::ALL.map(Layer::name).join(", ");
     match package.metadata.pointer("/folio/layer") {
         None => Err(format!(

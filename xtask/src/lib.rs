@@ -1,12 +1,14 @@
 //! The tasks of the workspace: rules about the tree that the compiler cannot check.
 //!
 //! * [`layers`]: which crate may depend on which (`cargo xtask layers`)
+//! * [`conformance`]: every case on every adapter (`cargo xtask conformance`)
 //! * [`epoch`]: golden files are tied to the compatibility epoch (`cargo xtask epoch`)
 //! * [`tidy`]: small rules about source files, manifests and documents (tests only)
 //!
 //! Each task is a function from a workspace folder to its findings, so the
 //! tests run the same code on this workspace and on small broken ones.
 
+pub mod conformance;
 pub mod epoch;
 mod files;
 pub mod layers;
@@ -29,6 +31,9 @@ pub enum Error {
     /// `cargo metadata` failed, so the manifests are not known.
     #[error("cargo metadata: {0}")]
     Metadata(#[from] cargo_metadata::Error),
+    /// A task could not build or start what it needs.
+    #[error("{0}")]
+    Task(String),
     /// The epoch is declared in no place, in several, or not as a number.
     #[error("compatibility epoch: {0}")]
     Epoch(String),

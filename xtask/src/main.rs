@@ -5,13 +5,17 @@
 
 use std::process::ExitCode;
 
-use xtask::{Error, epoch, layers, workspace_root};
+use xtask::{Error, conformance, epoch, layers, workspace_root};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
 tasks:
   layers                          check which crate depends on which
+  conformance [--without ADAPTER] run every case of the suite on every adapter;
+                                  writes conformance.json into the build folder
+  conformance --sabotage          run the suite against wrong stores, each of
+                                  which it must find out
   epoch                           check golden files against golden.lock
   epoch --accept [--unreleased]   write golden.lock anew
                                   --unreleased: replace what the lock holds for
@@ -22,6 +26,11 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["layers"] => check_layers(),
+        ["conformance", "--sabotage"] => check_sabotage(),
+        ["conformance", rest @ ..] => match without(rest) {
+            Some(without) => check_conformance(&without),
+            None => return usage(),
+        },
         ["epoch"] => check_epoch(),
         ["epoch", "--accept"] => accept_epoch(epoch::Released::Yes),
         ["epoch", "--accept", "--unreleased"] | ["epoch", "--unreleased", "--accept"] => {
@@ -31,10 +40,7 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+        _ => return usage(),
     };
     match done {
         Ok(code) => code,
@@ -42,6 +48,38 @@ fn main() -> ExitCode {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+/// The adapters that `--without ADAPTER`, given any number of times, leaves out.
+fn without<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
+    let pairs = words.chunks(2).map(|pair| match pair {
+        ["--without", adapter] => Some(*adapter),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+fn check_conformance(without: &[&str]) -> Result<ExitCode, Error> {
+    let matrix = conformance::run(&workspace_root(), without)?;
+    println!("{matrix}");
+    Ok(exit(matrix.holds()))
+}
+
+fn check_sabotage() -> Result<ExitCode, Error> {
+    Ok(exit(conformance::sabotage(&workspace_root())?))
+}
+
+fn exit(holds: bool) -> ExitCode {
+    if holds {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 

@@ -4,8 +4,8 @@ use crate::CodecError;
 use crate::bytes::{Reader, Writer};
 use folio_core::assign::{OpenRequest, OpenRun, Tail, WaitingMark};
 use folio_core::item::{Item, Lane, Need, Part, Position};
-use folio_core::reduce::RunFacts;
 use folio_core::redact::Withheld;
+use folio_core::reduce::RunFacts;
 use folio_core::view::PACKED_PLACE;
 use folio_core::{Author, CanonicalEvent, EventView, Fields, ItemKind, Role, Status, TurnId};
 

@@ -28,6 +28,7 @@ mod writer;
 
 pub use engine::MemoryEngine;
 use folio_store::{Embedded, StoreError};
+pub use reader::Tables;
 
 /// A store in memory.
 pub type MemoryStore = Embedded<MemoryEngine>;

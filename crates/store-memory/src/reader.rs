@@ -32,9 +32,11 @@ pub(crate) const LAST: Position = Position {
 /// A view's entry: the log that it was made from, and the value.
 pub(crate) type Entry = (u64, Arc<[u8]>);
 
-/// Every table, by key.
+/// Every table of a store, by key, for engines that keep them in another way
+/// than [`MemoryEngine`](crate::MemoryEngine). A clone is cheap and keeps the
+/// state it was made of.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tables {
+pub struct Tables {
     pub(crate) counters: Counters,
     pub(crate) sessions: OrdMap<Arc<str>, Arc<SessionRow>>,
     pub(crate) session_of_log: OrdMap<u64, Arc<str>>,
@@ -320,7 +322,10 @@ impl Snapshot for Tables {
     }
 
     fn piece(&self, blob_no: u64, piece: u32) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.pieces.get(&(blob_no, piece)).map(|bytes| bytes.to_vec()))
+        Ok(self
+            .pieces
+            .get(&(blob_no, piece))
+            .map(|bytes| bytes.to_vec()))
     }
 
     fn is_cited(&self, sha: &Digest) -> Result<bool, StoreError> {

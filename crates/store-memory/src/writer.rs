@@ -264,8 +264,7 @@ impl Tables {
         };
         for ((_, run_no), run) in remove(&mut self.runs, (log_no, first)..=(log_no, u32::MAX)) {
             let spine = &run.spine;
-            self.run_ids
-                .remove(&(log_no, spine.run_id.as_str().into()));
+            self.run_ids.remove(&(log_no, spine.run_id.as_str().into()));
             self.invocations
                 .remove(&(log_no, spine.invocation_id.as_str().into()));
             self.turns

@@ -1,23 +1,26 @@
 //! The conformance suite over the store in memory.
 
 use async_trait::async_trait;
+use folio_store::engine::Capabilities;
 use folio_store::{Store, StoreError};
 use folio_testkit::conformance::{StorePlace, run};
 use std::process::ExitCode;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-/// The one store of a case: what is in memory is gone when it is.
-#[derive(Default)]
-struct Place(OnceLock<Arc<dyn Store>>);
+/// Nothing but the process: what is in memory is gone when it is closed.
+struct Place;
 
 #[async_trait]
 impl StorePlace for Place {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
     async fn open(&self) -> Result<Arc<dyn Store>, StoreError> {
-        let store: Arc<dyn Store> = Arc::new(folio_store_memory::open()?);
-        Ok(Arc::clone(self.0.get_or_init(|| store)))
+        Ok(Arc::new(folio_store_memory::open()?))
     }
 }
 
 fn main() -> ExitCode {
-    run(|| Box::new(Place::default()))
+    run(|| Box::new(Place))
 }

@@ -90,11 +90,7 @@ pub(crate) fn put(
 }
 
 /// A blob that is stored already, kept for this handle from now on.
-fn adopt(
-    txn: &mut dyn WriteTxn,
-    id: &BlobId,
-    owner: u64,
-) -> Result<Option<BlobInfo>, StoreError> {
+fn adopt(txn: &mut dyn WriteTxn, id: &BlobId, owner: u64) -> Result<Option<BlobInfo>, StoreError> {
     let Some(mut row) = txn.blob(&id.0)? else {
         return Ok(None);
     };
@@ -147,9 +143,7 @@ impl Uploads {
         let whole = std::mem::replace(&mut state.rest, rest);
         let mut writes = Writes::default();
         for bytes in whole.chunks(PIECE_BYTES) {
-            writes
-                .pieces
-                .push((upload.0, state.pieces, bytes.to_vec()));
+            writes.pieces.push((upload.0, state.pieces, bytes.to_vec()));
             state.pieces += 1;
         }
         txn.apply(&writes)?;
@@ -197,9 +191,7 @@ impl Uploads {
 
 /// A blob's row.
 pub(crate) fn row(snapshot: &dyn Snapshot, id: &BlobId) -> Result<BlobRow, StoreError> {
-    snapshot
-        .blob(&id.0)?
-        .ok_or_else(|| StoreError::no_blob(id))
+    snapshot.blob(&id.0)?.ok_or_else(|| StoreError::no_blob(id))
 }
 
 /// Reads at most `max_bytes` bytes of a blob from `offset` on.
@@ -219,9 +211,7 @@ pub(crate) fn read(
             StoreError::corrupt("blob_damaged", message)
         };
         let piece = u32::try_from(at / PIECE_BYTES as u64).map_err(|_| damaged())?;
-        let content = snapshot
-            .piece(row.blob_no, piece)?
-            .ok_or_else(damaged)?;
+        let content = snapshot.piece(row.blob_no, piece)?.ok_or_else(damaged)?;
         let start = usize::try_from(at % PIECE_BYTES as u64).map_err(|_| damaged())?;
         let stop = usize::try_from(end - (at - start as u64))
             .unwrap_or(usize::MAX)
@@ -256,7 +246,10 @@ pub(crate) fn collect(
     is_alive: &dyn Fn(u64) -> Result<bool, StoreError>,
 ) -> Result<(u64, Option<Digest>), StoreError> {
     let rows = txn.blobs(after, SLICE)?;
-    let next = rows.last().map(|row| row.sha).filter(|_| rows.len() == SLICE);
+    let next = rows
+        .last()
+        .map(|row| row.sha)
+        .filter(|_| rows.len() == SLICE);
     let mut erase = Vec::new();
     for row in rows {
         if !txn.is_cited(&row.sha)? && !is_alive(row.stager)? {

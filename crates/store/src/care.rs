@@ -159,10 +159,7 @@ fn open_at(line: &Line<'_>, ordinal: u64) -> Result<Vec<RunRow>, StoreError> {
 
 /// The runs that were open at an ordinal, and what had to be remembered there.
 /// Costs nothing where no run was open, else as much as the runs that were.
-pub(crate) fn tail_at(
-    line: &Line<'_>,
-    ordinal: u64,
-) -> Result<(Tail, Vec<RunRow>), StoreError> {
+pub(crate) fn tail_at(line: &Line<'_>, ordinal: u64) -> Result<(Tail, Vec<RunRow>), StoreError> {
     let open = open_at(line, ordinal)?;
     // Back to where no run was open: there nothing had to be remembered.
     let mut start = ordinal + 1;
@@ -584,9 +581,10 @@ fn verify_blobs(line: &Line<'_>, report: &mut VerifyReport) -> Result<(), StoreE
                 let finding = match blob::digest(snapshot, &id) {
                     Ok(found) if found == *sha => continue,
                     Ok(_) => ("blob_damaged", format!("blob {id} is not its content")),
-                    Err(error) if error.code() == "blob_not_found" => {
-                        ("blob_missing", format!("blob {id}, which is cited, is missing"))
-                    }
+                    Err(error) if error.code() == "blob_not_found" => (
+                        "blob_missing",
+                        format!("blob {id}, which is cited, is missing"),
+                    ),
                     Err(error) if error.kind() == ErrorKind::Corrupt => {
                         ("blob_damaged", error.to_string())
                     }

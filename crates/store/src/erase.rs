@@ -2,11 +2,11 @@
 //! any more; what its log holds goes piece by piece, up to what forks still
 //! read; and a row tells what is left to do, also after a crash.
 
+use crate::StoreError;
 use crate::engine::{Counters, Erase, Snapshot, WriteTxn, Writes};
 use crate::line::{Line, last_at};
 use crate::plan::{session_and_log, session_leased};
 use crate::rows::{FoundEvent, LogRow, ScrubRow};
-use crate::StoreError;
 use folio_codec::{EMPTY_CHAIN, hash64};
 use folio_core::assign::Tail;
 use folio_core::{Direction, SessionId};

@@ -109,11 +109,7 @@ impl Items {
     }
 
     /// Learns what is stored of the wanted identities.
-    pub(crate) fn fetch(
-        &mut self,
-        line: &Line<'_>,
-        wanted: &Wanted,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn fetch(&mut self, line: &Line<'_>, wanted: &Wanted) -> Result<(), StoreError> {
         for base in &wanted.bases {
             if self.known.contains_key(base) {
                 continue;

@@ -1,11 +1,11 @@
 //! Leases: the right of one open store handle to append to a session. Whether
 //! the holder is still there is the engine's answer, never a clock's.
 
+use crate::StoreError;
 use crate::engine::{Snapshot, WriteTxn, Writes};
 use crate::plan::{session_and_log, session_leased};
 use crate::port::{Lease, LeaseInfo};
 use crate::rows::SessionRow;
-use crate::StoreError;
 use folio_core::SessionId;
 
 /// The longest name of a holder, in bytes.

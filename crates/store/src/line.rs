@@ -410,9 +410,7 @@ impl<'a> Line<'a> {
         limit: usize,
     ) -> Result<Vec<Item>, StoreError> {
         let stretch = &self.stretches[at];
-        let within = |item: &Item| {
-            (stretch.from..=stretch.upto).contains(&item.position.ordinal)
-        };
+        let within = |item: &Item| (stretch.from..=stretch.upto).contains(&item.position.ordinal);
         let index_no = self.index_of(stretch)?;
         let mut items: Vec<Item> = self
             .snapshot

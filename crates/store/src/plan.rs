@@ -162,9 +162,8 @@ fn check_source(source: &str) -> Result<(), StoreError> {
     if (1..=64).contains(&source.len()) && source.bytes().all(plain) {
         return Ok(());
     }
-    let message = format!(
-        "{source:?} names no source: 1 to 64 of the characters a-z, 0-9, '-', '_' and '.'"
-    );
+    let message =
+        format!("{source:?} names no source: 1 to 64 of the characters a-z, 0-9, '-', '_' and '.'");
     Err(StoreError::invalid("source_invalid", message))
 }
 
@@ -388,11 +387,7 @@ fn check_writer(session: &SessionRow, writer: Writer) -> Result<(), StoreError> 
 
 /// Whether the lease of a session lets a batch in. `leased` says whether its
 /// holder is there.
-fn check_lease(
-    session: &SessionRow,
-    leased: bool,
-    lease: Option<Lease>,
-) -> Result<(), StoreError> {
+fn check_lease(session: &SessionRow, leased: bool, lease: Option<Lease>) -> Result<(), StoreError> {
     let held = leased.then_some(Lease {
         owner: session.lease_owner,
         epoch: session.lease_epoch,

@@ -284,9 +284,8 @@ fn withheld(
     }
     let digest = body_digest(&view);
     let spine = run_of(line, row.run_no)?.spine;
-    let event = CanonicalEvent::from_view(&view, &spine, id).map_err(|error| {
-        StoreError::corrupt("undecodable", format!("event {ordinal}: {error}"))
-    })?;
+    let event = CanonicalEvent::from_view(&view, &spine, id)
+        .map_err(|error| StoreError::corrupt("undecodable", format!("event {ordinal}: {error}")))?;
     let (form, body) = encode_event(&event.with_body(&body, digest));
     (row.form, row.body) = (form, body);
     Ok(Some(row))

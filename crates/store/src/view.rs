@@ -87,8 +87,7 @@ pub(crate) fn put(txn: &mut dyn WriteTxn, batch: &ViewBatch) -> Result<(), Store
             batch.view, batch.session, batch.from
         );
         return Err(
-            StoreError::new(ErrorKind::Conflict, "view_moved", message)
-                .at(vec![batch.from, mark]),
+            StoreError::new(ErrorKind::Conflict, "view_moved", message).at(vec![batch.from, mark])
         );
     }
     writes.view = Some(ViewWrites {

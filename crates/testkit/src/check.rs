@@ -10,6 +10,7 @@ use folio_store::{
 };
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 /// A row with its identity: key, revision, JSON.
 pub type Row = (String, u64, String);
@@ -218,6 +219,15 @@ impl Bench {
         for event in events {
             self.append(vec![event]).await;
         }
+    }
+
+    /// Hands an event over and stops waiting for it.
+    pub fn hand_over(&mut self, id: &str) {
+        let batch = AppendBatch::native(vec![self.events.user(id, "text")]);
+        let mut append = self.store.append(&self.session, batch);
+        let mut context = Context::from_waker(Waker::noop());
+        // Its first poll gives it its place; whether it is ready does not matter.
+        let _ = append.as_mut().poll(&mut context);
     }
 
     /// Appends a batch that must be refused and must leave no mark.

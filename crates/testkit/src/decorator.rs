@@ -1,17 +1,153 @@
-//! Stores that watch another store.
+//! Stores around another store: to watch it, or to answer in its place.
+//!
+//! [`Decorator`] has a method for each of the port's, which asks the store
+//! within; a decorator overrides what it changes. The macro below is the one
+//! place that names them all.
 
 use async_trait::async_trait;
 use folio_core::{EventId, SessionId};
 use folio_store::engine::Capabilities;
 use folio_store::rows::RunRow;
 use folio_store::{
-    Admin, AppendBatch, AuthorityChange, Committed, ContributionQuery, ContributionStatus,
-    Contributions, IndexStatus, ItemIndex, ItemPage, ItemQuery, KnownEvent, Ledger, NewSession,
-    RangeQuery, SessionFilter, SessionInfo, Store, StoreError, StoredEvent, StoredFact,
-    VerifyReport,
+    Admin, AppendBatch, AuthorityChange, BlobId, BlobInfo, BlobUpload, Blobs, Committed,
+    ContributionQuery, ContributionStatus, Contributions, IndexStatus, ItemIndex, ItemPage,
+    ItemQuery, KnownEvent, Lease, LeaseInfo, Leases, Ledger, NewSession, RangeQuery, Redaction,
+    Scrub, SessionFilter, SessionInfo, Store, StoreError, StoredEvent, StoredFact, VerifyReport,
+    ViewBatch, ViewQuery, Views,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// A store that asks another one, by way of a [`Decorator`].
+pub struct Decorated<D> {
+    inner: Arc<dyn Store>,
+    by: D,
+}
+
+impl<D> std::fmt::Debug for Decorated<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decorated").finish_non_exhaustive()
+    }
+}
+
+impl<D: Decorator> Decorated<D> {
+    /// Puts a decorator around a store.
+    pub fn by(by: D, inner: Arc<dyn Store>) -> Self {
+        Self { inner, by }
+    }
+}
+
+macro_rules! decorated {
+    ($($port:ident {
+        $(fn $plain:ident() -> $answer:ty;)*
+        $(async fn $method:ident($($name:ident: $type:ty),*) -> $out:ty;)*
+    })*) => {
+        /// What is put around a store. Every method asks `inner` until it is
+        /// overridden.
+        #[async_trait]
+        pub trait Decorator: Send + Sync + 'static {
+            /// Told of every call before it is made.
+            fn called(&self, method: &'static str) {
+                let _ = method;
+            }
+            $($(
+                #[doc = concat!("Answers `", stringify!($plain), "`.")]
+                fn $plain(&self, inner: &dyn Store) -> $answer {
+                    inner.$plain()
+                }
+            )*)*
+            $($(
+                #[doc = concat!("Answers `", stringify!($method), "`.")]
+                async fn $method(
+                    &self,
+                    inner: &dyn Store,
+                    $($name: $type),*
+                ) -> Result<$out, StoreError> {
+                    inner.$method($($name),*).await
+                }
+            )*)*
+        }
+        $(
+            #[async_trait]
+            impl<D: Decorator> $port for Decorated<D> {
+                $(fn $plain(&self) -> $answer {
+                    self.by.called(stringify!($plain));
+                    self.by.$plain(&*self.inner)
+                })*
+                $(async fn $method(&self, $($name: $type),*) -> Result<$out, StoreError> {
+                    self.by.called(stringify!($method));
+                    self.by.$method(&*self.inner, $($name),*).await
+                })*
+            }
+        )*
+    };
+}
+
+decorated! {
+    Ledger {
+        async fn create_session(session: NewSession) -> SessionInfo;
+        async fn session(id: &SessionId) -> SessionInfo;
+        async fn sessions(
+            filter: SessionFilter,
+            after: Option<SessionId>,
+            limit: usize
+        ) -> Vec<SessionInfo>;
+        async fn set_authority(id: &SessionId, change: AuthorityChange) -> SessionInfo;
+        async fn discard_session(id: &SessionId, expected_rev: u64) -> ();
+        async fn append(id: &SessionId, batch: AppendBatch) -> Committed;
+        async fn flush() -> ();
+        async fn lookup_ids(id: &SessionId, ids: &[EventId]) -> Vec<Option<KnownEvent>>;
+        async fn range(id: &SessionId, query: RangeQuery) -> Vec<StoredEvent>;
+        async fn events(id: &SessionId, ordinals: &[u64]) -> Vec<StoredEvent>;
+        async fn runs(id: &SessionId, after: u32, limit: usize) -> Vec<RunRow>;
+        async fn wait(id: &SessionId, after: u64) -> u64;
+    }
+    ItemIndex {
+        async fn index_status(id: &SessionId) -> IndexStatus;
+        async fn read_items(id: &SessionId, query: ItemQuery) -> ItemPage;
+        async fn rebuild_index(id: &SessionId) -> IndexStatus;
+    }
+    Contributions {
+        async fn contribution_status(id: &SessionId, source: &str) -> ContributionStatus;
+        async fn contributions(
+            id: &SessionId,
+            source: &str,
+            query: ContributionQuery
+        ) -> Vec<StoredFact>;
+    }
+    Blobs {
+        async fn put_blob(content: Vec<u8>) -> BlobInfo;
+        async fn begin_blob() -> BlobUpload;
+        async fn extend_blob(upload: BlobUpload, content: Vec<u8>) -> ();
+        async fn finish_blob(upload: BlobUpload) -> BlobInfo;
+        async fn blob(id: &BlobId) -> BlobInfo;
+        async fn read_blob(id: &BlobId, offset: u64, max_bytes: usize) -> Vec<u8>;
+        async fn citations(id: &SessionId, from: u64, limit: usize) -> Vec<(u64, BlobId)>;
+    }
+    Leases {
+        async fn acquire_lease(id: &SessionId, holder: &str) -> Lease;
+        async fn release_lease(id: &SessionId, lease: Lease) -> ();
+        async fn lease(id: &SessionId) -> Option<LeaseInfo>;
+    }
+    Views {
+        async fn put_view(batch: ViewBatch) -> ();
+        async fn view_value(view: &str, version: u32, key: &[u8]) -> Option<Vec<u8>>;
+        async fn view_entries(query: ViewQuery) -> Vec<(Vec<u8>, Vec<u8>)>;
+        async fn view_mark(view: &str, version: u32, session: &SessionId) -> u64;
+        async fn drop_view(view: &str) -> ();
+    }
+    Admin {
+        fn capabilities() -> Capabilities;
+        async fn fork_session(parent: &SessionId, at: u64, child: SessionId) -> SessionInfo;
+        async fn delete_session(id: &SessionId, expected_rev: Option<u64>) -> ();
+        async fn redact(id: &SessionId, keys: &[String]) -> Redaction;
+        async fn pending_erasures() -> u64;
+        async fn scrub() -> Scrub;
+        async fn verify(id: &SessionId) -> VerifyReport;
+        async fn check() -> ();
+        async fn close() -> ();
+    }
+}
 
 /// What was asked of a store, and what it read to answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -33,6 +169,23 @@ impl Record {
     }
 }
 
+/// Keeps a [`Record`].
+#[derive(Debug, Default)]
+pub struct Recorder(Mutex<Record>);
+
+impl Recorder {
+    fn note(&self, work: impl FnOnce(&mut Record)) {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn read(&self, events: &[StoredEvent]) {
+        self.note(|record| {
+            record.events += events.len() as u64;
+            record.bytes += events.iter().map(|e| e.body.len() as u64).sum::<u64>();
+        });
+    }
+}
+
 /// Counts the calls that a store gets and what its reads cost.
 ///
 /// ```
@@ -47,195 +200,60 @@ impl Record {
 /// assert_eq!(store.take().calls_of("sessions"), 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
-pub struct Recording<S: ?Sized = dyn Store> {
-    record: Mutex<Record>,
-    inner: Arc<S>,
-}
+pub type Recording = Decorated<Recorder>;
 
-impl<S: Store + ?Sized> Recording<S> {
+impl Recording {
     /// Watches a store.
-    pub fn new(inner: Arc<S>) -> Self {
-        Self {
-            record: Mutex::default(),
-            inner,
-        }
+    pub fn new(inner: Arc<dyn Store>) -> Self {
+        Self::by(Recorder::default(), inner)
     }
 
     /// What was recorded since the last time.
     pub fn take(&self) -> Record {
-        std::mem::take(&mut self.record.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn note(&self, work: impl FnOnce(&mut Record)) {
-        work(&mut self.record.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn called(&self, method: &'static str) {
-        self.note(|record| *record.calls.entry(method).or_default() += 1);
-    }
-
-    fn read(&self, events: &[StoredEvent]) {
-        self.note(|record| {
-            record.events += events.len() as u64;
-            record.bytes += events.iter().map(|e| e.body.len() as u64).sum::<u64>();
-        });
+        std::mem::take(&mut self.by.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 #[async_trait]
-impl<S: Store + ?Sized> Ledger for Recording<S> {
-    async fn create_session(&self, session: NewSession) -> Result<SessionInfo, StoreError> {
-        self.called("create_session");
-        self.inner.create_session(session).await
-    }
-
-    async fn session(&self, id: &SessionId) -> Result<SessionInfo, StoreError> {
-        self.called("session");
-        self.inner.session(id).await
-    }
-
-    async fn sessions(
-        &self,
-        filter: SessionFilter,
-        after: Option<SessionId>,
-        limit: usize,
-    ) -> Result<Vec<SessionInfo>, StoreError> {
-        self.called("sessions");
-        self.inner.sessions(filter, after, limit).await
-    }
-
-    async fn set_authority(
-        &self,
-        id: &SessionId,
-        change: AuthorityChange,
-    ) -> Result<SessionInfo, StoreError> {
-        self.called("set_authority");
-        self.inner.set_authority(id, change).await
-    }
-
-    async fn discard_session(&self, id: &SessionId, expected_rev: u64) -> Result<(), StoreError> {
-        self.called("discard_session");
-        self.inner.discard_session(id, expected_rev).await
-    }
-
-    async fn append(&self, id: &SessionId, batch: AppendBatch) -> Result<Committed, StoreError> {
-        self.called("append");
-        self.inner.append(id, batch).await
-    }
-
-    async fn flush(&self) -> Result<(), StoreError> {
-        self.called("flush");
-        self.inner.flush().await
-    }
-
-    async fn lookup_ids(
-        &self,
-        id: &SessionId,
-        ids: &[EventId],
-    ) -> Result<Vec<Option<KnownEvent>>, StoreError> {
-        self.called("lookup_ids");
-        self.inner.lookup_ids(id, ids).await
+impl Decorator for Recorder {
+    fn called(&self, method: &'static str) {
+        self.note(|record| *record.calls.entry(method).or_default() += 1);
     }
 
     async fn range(
         &self,
+        inner: &dyn Store,
         id: &SessionId,
         query: RangeQuery,
     ) -> Result<Vec<StoredEvent>, StoreError> {
-        self.called("range");
-        let events = self.inner.range(id, query).await?;
+        let events = inner.range(id, query).await?;
         self.read(&events);
         Ok(events)
     }
 
     async fn events(
         &self,
+        inner: &dyn Store,
         id: &SessionId,
         ordinals: &[u64],
     ) -> Result<Vec<StoredEvent>, StoreError> {
-        self.called("events");
-        let events = self.inner.events(id, ordinals).await?;
+        let events = inner.events(id, ordinals).await?;
         self.read(&events);
         Ok(events)
     }
 
-    async fn runs(
+    async fn read_items(
         &self,
+        inner: &dyn Store,
         id: &SessionId,
-        after: u32,
-        limit: usize,
-    ) -> Result<Vec<RunRow>, StoreError> {
-        self.called("runs");
-        self.inner.runs(id, after, limit).await
-    }
-}
-
-#[async_trait]
-impl<S: Store + ?Sized> ItemIndex for Recording<S> {
-    async fn index_status(&self, id: &SessionId) -> Result<IndexStatus, StoreError> {
-        self.called("index_status");
-        self.inner.index_status(id).await
-    }
-
-    async fn read_items(&self, id: &SessionId, query: ItemQuery) -> Result<ItemPage, StoreError> {
-        self.called("read_items");
-        let page = self.inner.read_items(id, query).await?;
+        query: ItemQuery,
+    ) -> Result<ItemPage, StoreError> {
+        let page = inner.read_items(id, query).await?;
         self.note(|record| {
             record.items += page.stats.items;
             record.events += page.stats.events;
             record.bytes += page.stats.bytes;
         });
         Ok(page)
-    }
-
-    async fn rebuild_index(&self, id: &SessionId) -> Result<IndexStatus, StoreError> {
-        self.called("rebuild_index");
-        self.inner.rebuild_index(id).await
-    }
-}
-
-#[async_trait]
-impl<S: Store + ?Sized> Contributions for Recording<S> {
-    async fn contribution_status(
-        &self,
-        id: &SessionId,
-        source: &str,
-    ) -> Result<ContributionStatus, StoreError> {
-        self.called("contribution_status");
-        self.inner.contribution_status(id, source).await
-    }
-
-    async fn contributions(
-        &self,
-        id: &SessionId,
-        source: &str,
-        query: ContributionQuery,
-    ) -> Result<Vec<StoredFact>, StoreError> {
-        self.called("contributions");
-        self.inner.contributions(id, source, query).await
-    }
-}
-
-#[async_trait]
-impl<S: Store + ?Sized> Admin for Recording<S> {
-    fn capabilities(&self) -> Capabilities {
-        self.called("capabilities");
-        self.inner.capabilities()
-    }
-
-    async fn verify(&self, id: &SessionId) -> Result<VerifyReport, StoreError> {
-        self.called("verify");
-        self.inner.verify(id).await
-    }
-
-    async fn check(&self) -> Result<(), StoreError> {
-        self.called("check");
-        self.inner.check().await
-    }
-
-    async fn close(&self) -> Result<(), StoreError> {
-        self.called("close");
-        self.inner.close().await
     }
 }

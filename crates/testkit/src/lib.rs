@@ -4,7 +4,9 @@
 //! runs every case. [`event`] builds events in a line each, [`check`] asks a
 //! store in a line each. [`workload`] makes long, regular sessions and short,
 //! wild ones. [`mod@reference`] projects events by the simplest possible path, as
-//! the oracle. [`decorator`] wraps a store to watch it.
+//! the oracle. [`decorator`] wraps a store to watch it. [`simulated`] is a
+//! durable store without a disk, and [`sabotage`] the wrong stores that the
+//! suite must find out.
 #![expect(
     clippy::unwrap_used,
     reason = "a case fails by panicking; what is unwrapped is what it claims"
@@ -17,6 +19,8 @@ pub mod check;
 pub mod decorator;
 pub mod event;
 pub mod reference;
+pub mod sabotage;
+pub mod simulated;
 pub mod workload;
 
 /// A fresh store in memory: what tests of use cases run on.

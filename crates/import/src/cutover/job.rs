@@ -224,16 +224,15 @@ impl Job<'_> {
             notes,
             mark,
         } = batch;
-        let contributions = (!notes.is_empty()).then(|| ContributionBatch {
-            source: NOTES.to_owned(),
-            facts: notes,
-        });
+        let contributions = (!notes.is_empty()).then(|| ContributionBatch::new(NOTES, notes));
         let batch = AppendBatch {
             events,
             contributions,
             expected_head: Some(head),
             writer: Writer::Importer,
             import_ref: mark.map(|mark| self.record(mark, &[])),
+            lease: None,
+            cites: Vec::new(),
         };
         let with_notes = batch.contributions.is_some();
         let committed = match self.store.append(id, batch).await {

@@ -320,4 +320,3 @@ fn create(
     })?;
     info(&session, &Line::new(txn, log)?)
 }
-

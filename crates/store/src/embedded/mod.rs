@@ -155,10 +155,7 @@ impl<E: Engine> Embedded<E> {
 }
 
 /// Starts a thread with a name.
-fn spawn(
-    name: &str,
-    work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, StoreError> {
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
     std::thread::Builder::new()
         .name(name.into())
         .spawn(work)

@@ -93,4 +93,3 @@ fn facts(
     out.truncate(limit);
     Ok(out)
 }
-

@@ -20,6 +20,7 @@ pub(crate) const CASES: &[Case] = cases!("append":
     is_atomic_per_batch,
     an_empty_batch_changes_nothing,
     same_event_id_twice_is_one_fact,
+    an_event_is_known_for_ever,
     same_event_id_with_other_content_is_a_conflict,
     a_batch_that_is_present_succeeds_whatever_the_head_and_the_seal,
     a_batch_that_is_partly_present_appends_the_rest,
@@ -128,6 +129,22 @@ async fn same_event_id_twice_is_one_fact(place: Place) {
     assert_eq!((again.high_water, again.chain), (2, committed.chain));
     assert_eq!(s.stored().await.len(), 2);
     assert_eq!(s.rows().await.len(), 2);
+}
+
+async fn an_event_is_known_for_ever(place: Place) {
+    let mut s = Bench::open(&*place).await;
+    let first = s.events.user("first", "1");
+    s.append(vec![first.clone()]).await;
+    let many = (0..MAX_BATCH_EVENTS).map(|n| s.events.user(&format!("e{n}"), "text"));
+    let many: Vec<_> = many.collect();
+    let head = s.append(many).await.high_water;
+    let again = s.append(vec![first]).await;
+    assert_eq!(again.events, [present(1, 1)]);
+    assert_eq!(again.high_water, head);
+    let known = s.store.lookup_ids(&s.session, &ids(&["first"])).await;
+    assert_eq!(known.unwrap()[0].map(|known| known.ordinal), Some(1));
+    let other = s.events.user("first", "2");
+    assert_eq!(s.refused_code(vec![other]).await, "event_id_conflict");
 }
 
 async fn same_event_id_with_other_content_is_a_conflict(place: Place) {

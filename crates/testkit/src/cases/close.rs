@@ -9,7 +9,7 @@ use folio_store::{AppendBatch, AuthorityChange, ErrorKind, NewSession};
 pub(crate) const CASES: &[Case] = cases!("close":
     a_closed_store_refuses_writes,
     closing_twice_is_closing_once,
-    closing_commits_what_was_handed_over,
+    a_store_says_what_its_place_says,
     flushing_waits_for_what_was_handed_over,
 );
 
@@ -50,37 +50,17 @@ async fn closing_twice_is_closing_once(place: Place) {
     s.store.close().await.unwrap();
 }
 
-/// Hands a batch over and stops waiting for it.
-fn hand_over(s: &mut Bench, id: &str) {
-    let batch = AppendBatch::native(vec![s.events.user(id, "text")]);
-    let mut append = s.store.append(&s.session, batch);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    // Its first poll gives it its place; whether it is ready does not matter.
-    let _ = append.as_mut().poll(&mut context);
-}
-
-async fn closing_commits_what_was_handed_over(place: Place) {
-    let mut s = Bench::open(&*place).await;
-    for n in 0..50 {
-        hand_over(&mut s, &format!("e{n}"));
-    }
-    let durable = s.store.capabilities().durable;
-    s.store.close().await.unwrap();
-    if durable {
-        let session = s.session.clone();
-        drop(s);
-        let store = place.open().await.unwrap();
-        let head = store.session(&session).await.unwrap().head;
-        assert_eq!(head, 50);
-    }
-}
-
 async fn flushing_waits_for_what_was_handed_over(place: Place) {
     let mut s = Bench::open(&*place).await;
     for n in 0..50 {
-        hand_over(&mut s, &format!("e{n}"));
+        s.hand_over(&format!("e{n}"));
     }
     s.store.flush().await.unwrap();
     let head = s.info().await.head;
     assert_eq!(head, 50, "an append that has its place is committed");
+}
+
+async fn a_store_says_what_its_place_says(place: Place) {
+    let s = Bench::open(&*place).await;
+    assert_eq!(s.store.capabilities(), place.capabilities());
 }

@@ -1,22 +1,25 @@
 //! What was acknowledged is there after the store was opened again.
 
-use crate::check::{Bench, Row};
+use crate::check::{Bench, Row, rows_of};
 use crate::conformance::{Case, StorePlace};
 use crate::workload::{Random, random};
 use folio_core::{Authority, Direction, Fact, FactOp, ForeignId, SessionId};
 use folio_store::rows::RunRow;
 use folio_store::{
-    AppendBatch, ContributionBatch, ContributionQuery, ContributionStatus, IndexStatus, NOTES,
-    NewSession, SessionFilter, SessionInfo, Store, StoredEvent, StoredFact, Writer,
+    AppendBatch, ContributionBatch, ContributionQuery, ContributionStatus, IndexStatus, ItemQuery,
+    NOTES, NewSession, SessionFilter, SessionInfo, Start, Store, StoredEvent, StoredFact, Writer,
 };
 use std::sync::Arc;
 
 /// The cases of this group.
 pub(crate) const CASES: &[Case] = cases!("durability":
-    acknowledged_survives_reopen,
-    a_reopened_store_goes_on_where_it_was,
-    a_store_that_was_dropped_keeps_what_it_acknowledged,
-    a_half_prepared_session_stays_hidden,
+    acknowledged_survives_reopen: Durable,
+    a_reopened_store_goes_on_where_it_was: Durable,
+    a_store_that_was_dropped_keeps_what_it_acknowledged: Durable,
+    a_half_prepared_session_stays_hidden: Durable,
+    a_discarded_session_stays_discarded: Durable,
+    pages_go_on_after_a_reopen: Durable,
+    closing_commits_what_was_handed_over: Durable,
 );
 
 type Place = Box<dyn StorePlace>;
@@ -55,15 +58,11 @@ async fn state(store: &dyn Store, session: &SessionId) -> State {
     }
 }
 
-/// Closes a store and opens the place again; `None` where the adapter says
-/// that it keeps nothing.
-async fn reopen(place: &Place, store: Arc<dyn Store>) -> Option<Arc<dyn Store>> {
-    if !store.capabilities().durable {
-        return None;
-    }
+/// Closes a store and opens it anew.
+async fn reopen(place: &Place, store: Arc<dyn Store>) -> Arc<dyn Store> {
     store.close().await.unwrap();
     drop(store);
-    Some(place.open().await.unwrap())
+    place.reopen().await.unwrap()
 }
 
 fn notes() -> ContributionBatch {
@@ -77,10 +76,7 @@ fn notes() -> ContributionBatch {
         visible: n.is_multiple_of(2),
         data: None,
     };
-    ContributionBatch {
-        source: NOTES.into(),
-        facts: (0..5).map(fact).collect(),
-    }
+    ContributionBatch::new(NOTES, (0..5).map(fact).collect())
 }
 
 async fn fill(s: &Bench, seed: u64) {
@@ -104,10 +100,7 @@ async fn acknowledged_survives_reopen(place: Place) {
     );
     let mut store = s.store;
     for _ in 0..2 {
-        let Some(again) = reopen(&place, store).await else {
-            return;
-        };
-        assert!(again.capabilities().durable);
+        let again = reopen(&place, store).await;
         assert_eq!(state(&*again, &s.session).await, before);
         let report = again.verify(&s.session).await.unwrap();
         assert!(report.findings.is_empty(), "{:?}", report.findings);
@@ -123,10 +116,7 @@ async fn a_reopened_store_goes_on_where_it_was(place: Place) {
     for (n, batch) in batches.into_iter().enumerate() {
         let committed = s.append(batch.clone()).await;
         if n % 4 == 0 {
-            let Some(store) = reopen(&place, s.store).await else {
-                return;
-            };
-            s.store = store;
+            s.store = reopen(&place, s.store).await;
             let again = s.append(batch).await;
             assert!(again.events.iter().all(|event| event.present));
             assert_eq!(again.chain, committed.chain);
@@ -138,14 +128,11 @@ async fn a_reopened_store_goes_on_where_it_was(place: Place) {
 
 async fn a_store_that_was_dropped_keeps_what_it_acknowledged(place: Place) {
     let s = Bench::open(&*place).await;
-    if !s.store.capabilities().durable {
-        return;
-    }
     fill(&s, 33).await;
     let before = state(&*s.store, &s.session).await;
     let session = s.session.clone();
     drop(s);
-    let store = place.open().await.unwrap();
+    let store = place.reopen().await.unwrap();
     assert_eq!(state(&*store, &session).await, before);
 }
 
@@ -166,18 +153,64 @@ async fn a_half_prepared_session_stays_hidden(place: Place) {
     };
     store.append(&info.id, batch.clone()).await.unwrap();
     let before = store.session(&info.id).await.unwrap();
-    let Some(store) = reopen(&place, store).await else {
-        return;
-    };
+    let store = reopen(&place, store).await;
     assert_eq!(store.session(&info.id).await.unwrap(), before);
     let readable = store.sessions(SessionFilter::Readable, None, 10).await;
     assert_eq!(readable.unwrap(), []);
     let again = store.append(&info.id, batch).await.unwrap();
     assert!(again.events.iter().all(|event| event.present));
     assert_eq!(again.facts_added, 0);
-    let rev = before.authority_rev;
-    store.discard_session(&info.id, rev).await.unwrap();
-    let store = reopen(&place, store).await.expect("it is durable");
+}
+
+async fn a_discarded_session_stays_discarded(place: Place) {
+    let s = Bench::open(&*place).await;
+    let new = NewSession {
+        authority: Authority::Preparing,
+        ..NewSession::native(crate::check::session_id("s2"))
+    };
+    let info = s.store.create_session(new).await.unwrap();
+    let rev = info.authority_rev;
+    s.store.discard_session(&info.id, rev).await.unwrap();
+    let store = reopen(&place, s.store).await;
     let all = store.sessions(SessionFilter::All, None, 10).await.unwrap();
-    assert_eq!(all, []);
+    let ids: Vec<_> = all.iter().map(|session| session.id.as_str()).collect();
+    assert_eq!(ids, ["s1"]);
+}
+
+async fn pages_go_on_after_a_reopen(place: Place) {
+    let mut s = Bench::open(&*place).await;
+    for batch in random(35, 200).chunks(20) {
+        s.append(batch.to_vec()).await;
+    }
+    for direction in [Direction::Older, Direction::Newer] {
+        let mut query = ItemQuery {
+            max_items: 7,
+            ..crate::check::query(direction, Start::Edge)
+        };
+        let wanted = rows_of(&s.page(direction, Start::Edge).await);
+        let mut rows = Vec::new();
+        loop {
+            let page = s.store.read_items(&s.session, query.clone()).await.unwrap();
+            rows.extend(rows_of(&page));
+            s.store = reopen(&place, s.store).await;
+            match page.items.last() {
+                Some(last) if page.more => query.start = Start::Behind(last.item.position),
+                _ => break,
+            }
+        }
+        assert_eq!(rows, wanted);
+    }
+}
+
+async fn closing_commits_what_was_handed_over(place: Place) {
+    let mut s = Bench::open(&*place).await;
+    for n in 0..50 {
+        s.hand_over(&format!("e{n}"));
+    }
+    s.store.close().await.unwrap();
+    let session = s.session.clone();
+    drop(s);
+    let store = place.reopen().await.unwrap();
+    let head = store.session(&session).await.unwrap().head;
+    assert_eq!(head, 50);
 }

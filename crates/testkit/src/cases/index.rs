@@ -1,14 +1,17 @@
 //! The index can be made anew at any time, and nobody can tell.
 
-use crate::check::{Bench, pages};
+use crate::check::{Bench, pages, query};
 use crate::conformance::{Case, StorePlace};
 use crate::workload::{Random, random};
 use folio_core::{Direction, PROJECTION_VERSION};
-use folio_store::{IndexStatus, ItemPage};
+use folio_store::{IndexStatus, ItemPage, Start};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The cases of this group.
 pub(crate) const CASES: &[Case] = cases!("index":
     the_index_commits_with_its_events,
+    readers_never_find_the_index_behind,
     rebuild_equals_incremental,
     a_rebuilt_index_goes_on_like_the_old_one,
     rebuilding_an_empty_session_is_fine,
@@ -18,6 +21,12 @@ pub(crate) const CASES: &[Case] = cases!("index":
 );
 
 type Place = Box<dyn StorePlace>;
+
+/// Runs a future on this thread.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime for one thread").block_on(future)
+}
 
 /// Pages of several sizes, directions and watermarks.
 async fn all_pages(s: &Bench) -> Vec<ItemPage> {
@@ -58,6 +67,34 @@ async fn the_index_commits_with_its_events(place: Place) {
         assert_eq!(status.items, s.info().await.items);
         assert_eq!(status.items, s.rows().await.len() as u64);
     }
+}
+
+async fn readers_never_find_the_index_behind(place: Place) {
+    let mut s = Bench::open(&*place).await;
+    let done = Arc::new(AtomicBool::new(false));
+    let (store, session, stop) = (Arc::clone(&s.store), s.session.clone(), Arc::clone(&done));
+    let reader = std::thread::spawn(move || {
+        let mut seen = 0;
+        while !stop.load(Ordering::Acquire) {
+            let status = wait(store.index_status(&session)).unwrap();
+            assert_eq!(status.index_head, status.head);
+            let query = query(Direction::Older, Start::Edge);
+            let page = wait(store.read_items(&session, query)).unwrap();
+            assert_eq!(
+                page.items.len() as u64,
+                page.through,
+                "an item for each event"
+            );
+            assert!(page.through >= seen, "the head only grows");
+            seen = page.through;
+        }
+    });
+    for n in 0..150 {
+        let event = s.events.user(&format!("e{n}"), "text");
+        s.append(vec![event]).await;
+    }
+    done.store(true, Ordering::Release);
+    reader.join().expect("the reader ended well");
 }
 
 async fn rebuild_equals_incremental(place: Place) {

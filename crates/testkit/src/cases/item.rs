@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = cases!("item":
     a_late_chunk_has_no_effect,
     both_edges_begin_where_they_must,
     a_page_goes_on_behind_an_item,
+    newer_items_do_not_move_a_page,
     a_page_begins_at_an_item_or_its_key,
     a_page_begins_at_an_ordinal,
     an_unknown_key_is_not_found,
@@ -200,6 +201,23 @@ async fn a_page_goes_on_behind_an_item(place: Place) {
     };
     let page = s.store.read_items(&s.session, query).await.unwrap();
     assert_eq!((numbers(&page), page.more), (vec![4, 3, 2, 1], false));
+}
+
+async fn newer_items_do_not_move_a_page(place: Place) {
+    let mut s = ten(&place).await;
+    let query = ItemQuery {
+        max_items: 3,
+        ..crate::check::query(Direction::Older, Start::Edge)
+    };
+    let page = s.store.read_items(&s.session, query).await.unwrap();
+    assert_eq!(numbers(&page), [10, 9, 8]);
+    let last = page.items.last().expect("three items").item.position;
+    for n in 11..=15 {
+        let event = s.events.user(&format!("u{n}"), "meanwhile");
+        s.append(vec![event]).await;
+        let next = read(&s, Direction::Older, Start::Behind(last), 3).await;
+        assert_eq!(next, [7, 6, 5], "with {n} items");
+    }
 }
 
 async fn a_page_begins_at_an_item_or_its_key(place: Place) {

@@ -5,10 +5,13 @@ use crate::conformance::Case;
 mod append;
 mod close;
 mod contribution;
+mod damage;
 mod durability;
+mod failure;
 mod identity;
 mod index;
 mod item;
+mod process;
 mod projection;
 mod read;
 mod session;
@@ -25,6 +28,9 @@ pub(crate) fn all() -> Vec<Case> {
         projection::CASES,
         contribution::CASES,
         durability::CASES,
+        failure::CASES,
+        damage::CASES,
+        process::CASES,
         close::CASES,
     ]
     .concat()
