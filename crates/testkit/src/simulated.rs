@@ -15,7 +15,7 @@ use folio_store::engine::{
 };
 use folio_store::rows::{
     BlobRow, ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
-    SessionRow, SpanRow, StageRow, ViewRow,
+    SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
 };
 use folio_store::{Embedded, ErrorKind, Store, StoreError};
 use folio_store_memory::Tables;
@@ -476,7 +476,7 @@ impl Snapshot for View<'_> {
         to: Option<&[u8]>,
         direction: Direction,
         limit: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    ) -> Result<Vec<ViewEntry>, StoreError> {
         self.tables
             .view_entries(view_no, from, to, direction, limit)
     }
