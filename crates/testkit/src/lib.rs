@@ -4,7 +4,7 @@
 //! runs every case. [`event`] builds events in a line each, [`check`] asks a
 //! store in a line each. [`workload`] makes long, regular sessions and short,
 //! wild ones. [`mod@reference`] projects events by the simplest possible path, as
-//! the oracle. [`decorator`] wraps a store to watch it.
+//! the oracle.
 #![expect(
     clippy::unwrap_used,
     reason = "a case fails by panicking; what is unwrapped is what it claims"
@@ -14,18 +14,6 @@
 pub mod conformance;
 pub mod cases;
 pub mod check;
-pub mod decorator;
 pub mod event;
 pub mod reference;
 pub mod workload;
-
-/// A fresh store in memory: what tests of use cases run on.
-///
-/// # Panics
-/// If the system gives no thread.
-pub fn memory_store() -> std::sync::Arc<dyn folio_store::Store> {
-    match folio_store_memory::open() {
-        Ok(store) => std::sync::Arc::new(store),
-        Err(error) => unreachable!("a store in memory always opens: {error}"),
-    }
-}

@@ -41,10 +41,7 @@ fn fact(id: &str, anchor: u64, data: &str) -> Fact {
 
 fn batch(events: Vec<CanonicalEvent>, source: &str, facts: Vec<Fact>) -> AppendBatch {
     AppendBatch {
-        contributions: Some(ContributionBatch {
-            source: source.into(),
-            facts,
-        }),
+        contributions: Some(ContributionBatch::new(source, facts)),
         ..AppendBatch::native(events)
     }
 }

@@ -77,10 +77,7 @@ fn notes() -> ContributionBatch {
         visible: n.is_multiple_of(2),
         data: None,
     };
-    ContributionBatch {
-        source: NOTES.into(),
-        facts: (0..5).map(fact).collect(),
-    }
+    ContributionBatch::new(NOTES, (0..5).map(fact).collect())
 }
 
 async fn fill(s: &Bench, seed: u64) {

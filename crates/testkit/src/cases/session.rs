@@ -73,10 +73,7 @@ fn note(id: &str, anchor: u64) -> ContributionBatch {
         visible: true,
         data: None,
     };
-    ContributionBatch {
-        source: NOTES.into(),
-        facts: vec![fact],
-    }
+    ContributionBatch::new(NOTES, vec![fact])
 }
 
 async fn a_new_session_is_empty(place: Place) {
