@@ -40,10 +40,7 @@ async fn filled() -> Place {
         })
         .collect();
     let batch = AppendBatch {
-        contributions: Some(ContributionBatch {
-            source: NOTES.into(),
-            facts,
-        }),
+        contributions: Some(ContributionBatch::new(NOTES, facts)),
         ..AppendBatch::native(Periodic::new("s1").batch(0, 3))
     };
     store.append(&id, batch).await.unwrap();
