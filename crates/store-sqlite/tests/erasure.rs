@@ -271,6 +271,13 @@ async fn check(store: &SqliteStore) {
 async fn scrub_and_check(place: &Place) {
     let store = place.open();
     assert!(store.pending_erasures().await.unwrap() > 0);
+    drop(store);
+    scrub_again_and_check(place).await;
+}
+
+/// The same, where a scrub may have been there before.
+async fn scrub_again_and_check(place: &Place) {
+    let store = place.open();
     store.scrub().await.unwrap();
     assert_eq!(store.pending_erasures().await.unwrap(), 0);
     // With the store open: its WAL is looked at too.
@@ -325,7 +332,7 @@ async fn a_reader_holds_a_scrub_up_and_the_next_one_completes_it() {
 /// is about to begin or that it is done.
 fn run(place: &Place, deed: &str) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--ignored", "--nocapture"])
+        .args(["--exact", "child", "--nocapture"])
         .env(STORE, place.path())
         .env(DEED, deed)
         .stdout(Stdio::piped())
@@ -341,19 +348,25 @@ fn kill(mut child: Child) {
     child.wait().unwrap();
 }
 
+/// The child of the tests of this file; by itself it does nothing.
 #[tokio::test]
-#[ignore = "the process that other tests of this file start and kill"]
 async fn child() {
-    let store = open(Path::new(&std::env::var_os(STORE).unwrap()));
-    match &*std::env::var(DEED).unwrap() {
-        "erased" => {
-            redact(&store).await;
-            store.delete_session(&id(PARENT), None).await.unwrap();
-            println!("erased");
-        }
-        _ => {
+    let (Some(path), Ok(deed)) = (std::env::var_os(STORE), std::env::var(DEED)) else {
+        return;
+    };
+    let store = open(Path::new(&path));
+    match &*deed {
+        "deleting" => {
             println!("deleting");
             store.delete_session(&id(PARENT), None).await.unwrap();
+        }
+        _ => {
+            redact(&store).await;
+            store.delete_session(&id(PARENT), None).await.unwrap();
+            println!("{deed}");
+            if deed == "scrubbing" {
+                store.scrub().await.unwrap();
+            }
         }
     }
     std::thread::sleep(Duration::from_secs(600));
@@ -372,6 +385,29 @@ async fn a_kill_before_the_scrub_only_puts_it_off() {
     check(&store).await;
     drop(store);
     scrub_and_check(&place).await;
+}
+
+#[tokio::test]
+async fn a_kill_in_the_midst_of_a_scrub_loses_nothing() {
+    let whole = Place::new();
+    history(&whole).await;
+    for delay in [0, 2, 4, 8, 16, 32] {
+        let place = Place::new();
+        std::fs::copy(whole.path(), place.path()).unwrap();
+        let child = run(&place, "scrubbing");
+        std::thread::sleep(Duration::from_millis(delay));
+        kill(child);
+        let store = place.open();
+        if store.pending_erasures().await.unwrap() == 0 {
+            // Whoever says that it is complete has completed it.
+            for needle in [DOOMED, SECRET] {
+                assert_eq!(place.holding(needle), [""; 0], "{needle}");
+            }
+        }
+        check(&store).await;
+        drop(store);
+        scrub_again_and_check(&place).await;
+    }
 }
 
 #[tokio::test]
