@@ -1,6 +1,8 @@
 //! Connections and transactions.
 
 use crate::error::{Error, Refusal, indeterminate, transaction_failed};
+use crate::lock::WriterLock;
+use crate::owner::{self, Owner};
 use crate::reader::Txn;
 use crate::schema::{self, Source};
 use crate::{SqliteConfig, sql};
@@ -15,20 +17,35 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Read connections that are kept for the next read.
 const IDLE_READERS: usize = 8;
 
+/// What is known of commits by anybody.
+#[derive(Debug, Default)]
+struct Changes {
+    /// A connection for this alone, since SQLite counts what others than the
+    /// asking one commit, and what it counted last.
+    seen: Option<(Connection, i64)>,
+    /// Goes on where a new connection counts anew.
+    version: u64,
+}
+
 /// One SQLite file: a connection that writes, and a few that read.
 #[derive(Debug)]
 pub struct SqliteEngine {
     path: PathBuf,
+    /// What the names of the files beside the database begin with.
+    files: PathBuf,
     source: Source,
     // Dropped before the writer: the last connection to close folds the WAL
     // into the database, and only the writer can.
     readers: Mutex<Vec<Connection>>,
+    changes: Mutex<Changes>,
     writer: Option<Mutex<Writer>>,
+    owner: Mutex<Option<Owner>>,
 }
 
 #[derive(Debug)]
 struct Writer {
     conn: Connection,
+    lock: WriterLock,
     /// A commit failed, and nothing was committed since.
     fence_due: bool,
 }
@@ -39,18 +56,84 @@ impl SqliteEngine {
     /// # Errors
     /// A typed error that says what to do; nothing was created or changed then.
     pub fn open(config: &SqliteConfig) -> Result<Self, StoreError> {
-        let (source, conn) = schema::open(config)?;
+        let (source, writing) = schema::open(config)?;
         Ok(Self {
             path: config.path.clone(),
+            files: source.files(),
             source,
-            readers: Mutex::new(Vec::new()),
-            writer: conn.map(|conn| {
+            readers: Mutex::default(),
+            changes: Mutex::default(),
+            writer: writing.map(|(conn, lock)| {
                 Mutex::new(Writer {
                     conn,
+                    lock,
                     fence_due: false,
                 })
             }),
+            owner: Mutex::default(),
         })
+    }
+
+    /// A number that is another one whenever any process has committed since
+    /// the last call on this handle. It says nothing about the first call, and
+    /// nothing to other handles. Costs microseconds and reads no rows.
+    ///
+    /// # Errors
+    /// What SQLite says, such as `io_error`; the next call then counts as a
+    /// change.
+    pub fn version(&self) -> Result<u64, StoreError> {
+        let mut changes = lock(&self.changes);
+        let (conn, last) = match changes.seen.take() {
+            Some((conn, last)) => (conn, Some(last)),
+            None => (self.source.connect_reader()?, None),
+        };
+        let now = conn
+            .prepare_cached("PRAGMA data_version")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+            .map_err(Error::from)?;
+        changes.version += u64::from(last != Some(now));
+        changes.seen = Some((conn, now));
+        Ok(changes.version)
+    }
+
+    /// The number of this handle as an owner of leases: not 0, below 2^63, and
+    /// never that of another handle, in whatever process. The first call makes
+    /// it, and a file beside the database by which others see that it lives;
+    /// the file goes with the handle.
+    ///
+    /// # Errors
+    /// `store_read_only` where the store was opened for reading, `lock_failed`
+    /// where the file cannot be made and locked.
+    pub fn owner(&self) -> Result<u64, StoreError> {
+        if self.writer.is_none() {
+            return Err(self.read_only());
+        }
+        let mut owner = lock(&self.owner);
+        let number = match &*owner {
+            Some(owner) => owner.number(),
+            None => owner
+                .insert(Owner::new(&self.files, || self.random())?)
+                .number(),
+        };
+        Ok(number)
+    }
+
+    /// Whether the handle with this number is still open, in whatever process.
+    /// One that is not will never be again; its file is removed.
+    ///
+    /// # Errors
+    /// `lock_failed` where the file cannot be tested: then nobody knows.
+    pub fn is_alive(&self, owner: u64) -> Result<bool, StoreError> {
+        let own = lock(&self.owner).as_ref().map(Owner::number);
+        if own == Some(owner) {
+            return Ok(true);
+        }
+        Ok(owner::is_alive(&self.files, owner)?)
+    }
+
+    fn read_only(&self) -> StoreError {
+        let (path, why) = (self.path.clone(), Refusal::ReadOnly);
+        Error::Open { path, why }.into()
     }
 
     fn reader(&self) -> Result<Reading<'_>, Error> {
@@ -151,45 +234,39 @@ impl Drop for Open<'_> {
     }
 }
 
-impl Writer {
-    /// Commits a row of no meaning after a commit that failed.
-    ///
-    /// The frames of the failed commit may still stand in the WAL, where the
-    /// next start would take them for committed. The fence overwrites them, so
-    /// that from here on the batch is found or not found once and for all.
-    fn fence(&mut self) -> Result<(), StoreError> {
-        if !self.fence_due {
-            return Ok(());
-        }
-        let raised = (|| {
-            let open = Open::begin(&self.conn, "BEGIN IMMEDIATE")?;
-            let last: Vec<u8> = self
-                .conn
-                .query_row(sql::META, ["fence"], |row| row.get(0))?;
-            let last = <[u8; 8]>::try_from(&*last).map_or(0, u64::from_le_bytes);
-            let next = last.wrapping_add(1).to_le_bytes();
-            self.conn.execute(sql::PUT_META, ("fence", &next[..]))?;
-            open.commit()
-        })();
-        raised.map_err(|error: rusqlite::Error| {
-            StoreError::new(
-                ErrorKind::Unavailable,
-                "store_poisoned",
-                format!(
-                    "a commit failed and the disk still refuses ({error}): \
-                     nothing was written, try again when the disk is mended"
-                ),
-            )
-            .caused_by(error)
-        })?;
-        self.fence_due = false;
-        // Writes anew what the failed sync may have lost of the database. Where
-        // readers are in the way the next checkpoint does it.
-        let _ = self
-            .conn
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        Ok(())
+/// Commits a row of no meaning after a commit that failed.
+///
+/// The frames of the failed commit may still stand in the WAL, where the
+/// next start would take them for committed. The fence overwrites them, so
+/// that from here on the batch is found or not found once and for all.
+fn fence(conn: &Connection, due: &mut bool) -> Result<(), StoreError> {
+    if !*due {
+        return Ok(());
     }
+    let raised = (|| {
+        let open = Open::begin(conn, "BEGIN IMMEDIATE")?;
+        let last: Vec<u8> = conn.query_row(sql::META, ["fence"], |row| row.get(0))?;
+        let last = <[u8; 8]>::try_from(&*last).map_or(0, u64::from_le_bytes);
+        let next = last.wrapping_add(1).to_le_bytes();
+        conn.execute(sql::PUT_META, ("fence", &next[..]))?;
+        open.commit()
+    })();
+    raised.map_err(|error: rusqlite::Error| {
+        StoreError::new(
+            ErrorKind::Unavailable,
+            "store_poisoned",
+            format!(
+                "a commit failed and the disk still refuses ({error}): \
+                 nothing was written, try again when the disk is mended"
+            ),
+        )
+        .caused_by(error)
+    })?;
+    *due = false;
+    // Writes anew what the failed sync may have lost of the database. Where
+    // readers are in the way the next checkpoint does it.
+    let _ = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    Ok(())
 }
 
 impl Engine for SqliteEngine {
@@ -207,16 +284,18 @@ impl Engine for SqliteEngine {
 
     fn write(&self, work: WriteWork<'_>) -> Result<(), StoreError> {
         let Some(writer) = &self.writer else {
-            return Err(Error::Open {
-                path: self.path.clone(),
-                why: Refusal::ReadOnly,
-            }
-            .into());
+            return Err(self.read_only());
         };
-        let mut writer = lock(writer);
-        writer.fence()?;
-        let open = Open::begin(&writer.conn, "BEGIN IMMEDIATE").map_err(Error::from)?;
-        let mut txn = Txn::new(&writer.conn);
+        let Writer {
+            conn,
+            lock: queue,
+            fence_due,
+        } = &mut *lock(writer);
+        // Until the outcome is known and the fence, if it came to that, stands.
+        let _held = queue.acquire()?;
+        fence(conn, fence_due)?;
+        let open = Open::begin(conn, "BEGIN IMMEDIATE").map_err(Error::from)?;
+        let mut txn = Txn::new(conn);
         work(&mut txn)?;
         if txn.has_failed() {
             return Err(transaction_failed());
@@ -224,10 +303,10 @@ impl Engine for SqliteEngine {
         let Err(error) = open.commit() else {
             return Ok(());
         };
-        writer.fence_due = true;
+        *fence_due = true;
         // At once if possible, so that reads tell the truth about the batch;
         // otherwise before the next write.
-        let _ = writer.fence();
+        let _ = fence(conn, fence_due);
         Err(indeterminate(error))
     }
 

@@ -13,17 +13,22 @@
 //!   SQLite does not protect stored bytes itself.
 //! * Every statement is a search in a b-tree, never a scan or a sort, so a read
 //!   costs what it returns and not what the store holds.
+//! * Several processes may have a store open. Writers queue for a lock file, so
+//!   that none starves; a handle that owns leases is known to be alive by a
+//!   file that it keeps locked.
 //! * Opening never changes or creates anything unless it succeeds: a foreign
 //!   file, a newer store or a directory is refused with a typed error.
 //!
 //! Read in this order: `schema` (what is in the file), `sql` (the statements),
-//! `reader`, `writer`, then `engine`.
+//! `reader`, `writer`, then `lock` and `owner` (several processes), `engine`.
 
 mod columns;
 mod config;
 mod engine;
 mod error;
 mod keys;
+mod lock;
+mod owner;
 mod reader;
 mod schema;
 mod sql;
