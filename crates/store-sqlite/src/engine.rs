@@ -5,6 +5,7 @@ use crate::lock::WriterLock;
 use crate::owner::{self, Owner};
 use crate::reader::Txn;
 use crate::schema::{self, Source};
+use crate::wal::Wal;
 use crate::{SqliteConfig, sql};
 use folio_store::engine::{Capabilities, Engine, ReadWork, WriteWork};
 use folio_store::{ErrorKind, StoreError};
@@ -48,6 +49,7 @@ struct Writer {
     lock: WriterLock,
     /// A commit failed, and nothing was committed since.
     fence_due: bool,
+    wal: Wal,
 }
 
 impl SqliteEngine {
@@ -57,9 +59,11 @@ impl SqliteEngine {
     /// A typed error that says what to do; nothing was created or changed then.
     pub fn open(config: &SqliteConfig) -> Result<Self, StoreError> {
         let (source, writing) = schema::open(config)?;
+        let files = source.files();
+        let wal = Wal::new(&files, source.busy_timeout());
         Ok(Self {
             path: config.path.clone(),
-            files: source.files(),
+            files,
             source,
             readers: Mutex::default(),
             changes: Mutex::default(),
@@ -68,6 +72,7 @@ impl SqliteEngine {
                     conn,
                     lock,
                     fence_due: false,
+                    wal,
                 })
             }),
             owner: Mutex::default(),
@@ -290,6 +295,7 @@ impl Engine for SqliteEngine {
             conn,
             lock: queue,
             fence_due,
+            wal,
         } = &mut *lock(writer);
         // Until the outcome is known and the fence, if it came to that, stands.
         let _held = queue.acquire()?;
@@ -301,6 +307,7 @@ impl Engine for SqliteEngine {
             return Err(transaction_failed());
         }
         let Err(error) = open.commit() else {
+            wal.bound(conn);
             return Ok(());
         };
         *fence_due = true;

@@ -20,7 +20,8 @@
 //!   file, a newer store or a directory is refused with a typed error.
 //!
 //! Read in this order: `schema` (what is in the file), `sql` (the statements),
-//! `reader`, `writer`, then `lock` and `owner` (several processes), `engine`.
+//! `reader`, `writer`, `lock`, `owner` and `wal` (several processes),
+//! then `engine`.
 
 mod columns;
 mod config;
@@ -35,6 +36,7 @@ mod sql;
 mod store;
 #[cfg(test)]
 mod tests;
+mod wal;
 mod writer;
 
 pub use config::SqliteConfig;

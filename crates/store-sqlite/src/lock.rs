@@ -128,6 +128,14 @@ impl WriterLock {
     }
 }
 
+#[cfg(test)]
+impl WriterLock {
+    /// Whether nobody waits to be next.
+    pub(crate) fn turn_is_free(&self) -> bool {
+        self.wait(&self.turn, Instant::now()).is_ok()
+    }
+}
+
 /// The path of a file that is kept beside the database.
 pub fn beside(db: &Path, suffix: &str) -> PathBuf {
     let mut name = db.as_os_str().to_owned();

@@ -196,7 +196,7 @@ pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Writing>), Error> {
     }
     let mut source = Source {
         path,
-        busy_timeout: config.busy_timeout,
+        busy_timeout: config.busy_timeout.min(LONGEST_TIMEOUT),
         immutable: false,
     };
     let opened = if config.read_only {
@@ -250,6 +250,11 @@ impl From<rusqlite::Error> for Failure {
 }
 
 impl Source {
+    /// How long connections wait for others.
+    pub fn busy_timeout(&self) -> Duration {
+        self.busy_timeout
+    }
+
     /// A connection for reading.
     pub fn connect_reader(&self) -> Result<Connection, Error> {
         let conn = if self.immutable {
@@ -394,7 +399,7 @@ impl Source {
     }
 
     fn configure(&self, conn: &Connection) -> Result<(), Error> {
-        conn.busy_timeout(self.busy_timeout.min(LONGEST_TIMEOUT))?;
+        conn.busy_timeout(self.busy_timeout)?;
         conn.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
         // Plans must not depend on values: without this, binding another bound
         // of a range compiles the statement anew.
