@@ -18,9 +18,10 @@ use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long a waiter sleeps at first, and at most: short beside a synced
-/// commit, long beside the call that looks at the lock.
-const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(1));
+/// The bounds of the time between two looks at a lock. In between it is an
+/// eighth of the wait so far: short beside the commit that is waited for, so
+/// that the lock does not lie idle, and long where the wait is.
+const PAUSES: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
 /// The place of a store's writers in the queue.
 #[derive(Debug)]
@@ -88,8 +89,9 @@ impl WriterLock {
         Ok(held)
     }
 
+    /// Waits for one of the locks, until the time since the start is up.
     fn wait<'a>(&self, file: &'a File, start: Instant) -> Result<Held<'a>, Error> {
-        let mut pause = PAUSES.0;
+        let since = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Held(file)),
@@ -100,11 +102,9 @@ impl WriterLock {
                 }
             }
             if start.elapsed() >= self.timeout {
-                let holder = self.holder();
-                return Err(Error::Busy(holder));
+                return Err(Error::Busy(self.holder()));
             }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(PAUSES.1);
+            std::thread::sleep((since.elapsed() / 8).clamp(PAUSES.0, PAUSES.1));
         }
     }
 
