@@ -14,7 +14,7 @@
 use crate::error::Error;
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Seek, Write};
+use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -66,7 +66,10 @@ impl fmt::Display for Holder {
 
 impl WriterLock {
     /// Opens the lock files of a store, and makes them if there are none.
-    pub fn open(db: &Path, timeout: Duration) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// `Error::Lock` that names the file.
+    pub fn open(db: &Path, timeout: Duration) -> Result<Self, Error> {
         let lock_path = beside(db, "-lock");
         Ok(Self {
             turn: open_or_create(&beside(db, "-turn"))?,
@@ -143,13 +146,13 @@ pub fn beside(db: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn open_or_create(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
+fn open_or_create(path: &Path) -> Result<File, Error> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(path).map_err(|source| {
+        let path = path.to_owned();
+        Error::Lock { path, source }
+    })
 }
 
 fn now() -> u64 {

@@ -211,6 +211,9 @@ pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Writing>), Error> {
         Ok(writer) => Ok((source, writer)),
         Err(Failure::Refused(why)) => Err(refuse(why)),
         Err(Failure::Failed(Error::Busy(holder))) => Err(refuse(Refusal::Locked(holder))),
+        Err(Failure::Failed(Error::Lock { source, .. })) if forbids_writing(&source) => {
+            Err(refuse(Refusal::ReadOnly))
+        }
         Err(Failure::Failed(error)) => Err(match error.sqlite_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 refuse(Refusal::Locked(None))
@@ -374,14 +377,7 @@ impl Source {
             return Err(Refusal::Missing.into());
         }
         let files = self.files();
-        let lock = WriterLock::open(&files, self.busy_timeout).map_err(|error| {
-            Failure::from(match error.kind() {
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    Refusal::ReadOnly
-                }
-                _ => Refusal::Unreachable,
-            })
-        })?;
+        let lock = WriterLock::open(&files, self.busy_timeout)?;
         let turn = lock.acquire()?;
         self.make_durable(&conn)?;
         if held == Holds::Nothing {
@@ -540,6 +536,12 @@ fn uri(path: &Path) -> String {
         }
     }
     out
+}
+
+/// Whether this says that a file cannot be written or made.
+fn forbids_writing(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
 /// Whether nothing can be created beside a file. The mode is asked, and not

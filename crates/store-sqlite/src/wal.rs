@@ -14,11 +14,13 @@ use std::time::{Duration, Instant};
 /// Bytes above which a writer waits for readers: twice what SQLite lets stand
 /// where none is in the way.
 const BOUND: u64 = 32 << 20;
-/// How long it waits for them, since a read is a short transaction; and how
-/// long it then leaves one alone that is not, unless the WAL grows as much
-/// again.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How long it waits for each of them: a read is a short transaction, also on
+/// a busy machine.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How long a reader that is slower is then left alone, unless the WAL grows
+/// by so much.
 const PAUSE: Duration = Duration::from_secs(2);
+const STEP: u64 = BOUND / 2;
 
 /// Keeps a WAL in bounds.
 #[derive(Debug)]
@@ -48,7 +50,7 @@ impl Wal {
         }
         if let Some((at, then)) = self.tried
             && at.elapsed() < PAUSE
-            && length < then + BOUND
+            && length < then + STEP
         {
             return;
         }

@@ -32,7 +32,7 @@ fn a_writer_that_waits_too_long_is_told_for_whom() {
         for error in [error, opening] {
             let text = error.to_string();
             assert!(
-                text.contains("(another handle of this process, for 0."),
+                text.contains("(another handle of this process, for "),
                 "{text}"
             );
         }
@@ -70,10 +70,11 @@ fn whoever_is_next_cannot_be_overtaken() {
     let open = |timeout| WriterLock::open(&place.path, timeout).unwrap();
     let (first, second) = (open(Duration::ZERO), open(Duration::from_secs(60)));
     let held = first.acquire().unwrap();
+    let (done, wait) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let next = scope.spawn(|| {
             let _held = second.acquire().unwrap();
-            std::thread::sleep(Duration::from_millis(50));
+            wait.recv().unwrap_err();
         });
         // Until the other stands in the queue.
         while !next.is_finished() && open(Duration::ZERO).turn_is_free() {
@@ -82,6 +83,7 @@ fn whoever_is_next_cannot_be_overtaken() {
         drop(held);
         // The writer that has just written comes back at once, and has to wait.
         assert!(first.acquire().is_err());
+        drop(done);
         next.join().unwrap();
         first.acquire().unwrap();
     });
@@ -166,4 +168,21 @@ fn a_log_that_readers_kept_from_starting_over_is_cut() {
     assert_eq!(length(), 0);
     fill(1);
     assert_ne!(length(), 0);
+}
+
+#[test]
+fn a_lock_file_that_is_none_is_named() {
+    let place = Place::new();
+    write(&place.open(), &everything(1)).unwrap();
+    let path = beside(&place.path, "-lock");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let error = SqliteEngine::open(&place.config()).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.code()),
+        (ErrorKind::Unavailable, "lock_failed")
+    );
+    assert!(error.to_string().contains("-lock"), "{error}");
+    let reader = SqliteEngine::open(&place.config().read_only()).unwrap();
+    assert_eq!(count(&reader), 1);
 }
