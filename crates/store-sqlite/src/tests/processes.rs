@@ -72,7 +72,7 @@ fn whoever_is_next_cannot_be_overtaken() {
     let held = first.acquire().unwrap();
     let (done, wait) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        let next = scope.spawn(|| {
+        let next = scope.spawn(move || {
             let _held = second.acquire().unwrap();
             wait.recv().unwrap_err();
         });
