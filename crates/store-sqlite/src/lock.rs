@@ -14,7 +14,7 @@
 use crate::error::Error;
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Seek, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -70,11 +70,10 @@ impl WriterLock {
     /// # Errors
     /// `Error::Lock` that names the file.
     pub fn open(db: &Path, timeout: Duration) -> Result<Self, Error> {
-        let lock_path = beside(db, "-lock");
         Ok(Self {
-            turn: open_or_create(&beside(db, "-turn"))?,
-            lock: open_or_create(&lock_path)?,
-            lock_path,
+            turn: open_or_create(db, "-turn")?,
+            lock: open_or_create(db, "-lock")?,
+            lock_path: beside(db, "-lock"),
             timeout,
         })
     }
@@ -146,13 +145,23 @@ pub fn beside(db: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn open_or_create(path: &Path) -> Result<File, Error> {
+/// Opens a lock file of a database. A new one gets the database's permissions,
+/// as SQLite's own side files do: whoever may write the one may lock the other.
+fn open_or_create(db: &Path, suffix: &str) -> Result<File, Error> {
+    let path = beside(db, suffix);
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    options.open(path).map_err(|source| {
-        let path = path.to_owned();
-        Error::Lock { path, source }
-    })
+    options.read(true).write(true);
+    let opened = match options.clone().create_new(true).open(&path) {
+        Ok(file) => {
+            if let Ok(meta) = std::fs::metadata(db) {
+                let _ = file.set_permissions(meta.permissions());
+            }
+            Ok(file)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(&path),
+        Err(error) => Err(error),
+    };
+    opened.map_err(|source| Error::Lock { path, source })
 }
 
 fn now() -> u64 {

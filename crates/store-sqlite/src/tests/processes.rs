@@ -186,3 +186,17 @@ fn a_lock_file_that_is_none_is_named() {
     let reader = SqliteEngine::open(&place.config().read_only()).unwrap();
     assert_eq!(count(&reader), 1);
 }
+
+#[cfg(unix)]
+#[test]
+fn whoever_may_write_the_database_may_lock() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    std::fs::write(&place.path, "").unwrap();
+    std::fs::set_permissions(&place.path, PermissionsExt::from_mode(0o660)).unwrap();
+    drop(place.open());
+    for suffix in ["-lock", "-turn"] {
+        let meta = std::fs::metadata(beside(&place.path, suffix)).unwrap();
+        assert_eq!(meta.permissions().mode() & 0o777, 0o660, "{suffix}");
+    }
+}
