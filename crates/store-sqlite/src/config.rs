@@ -20,7 +20,8 @@ pub struct SqliteConfig {
     pub create: bool,
     /// Whether to open for reading alone; nothing is ever created then.
     pub read_only: bool,
-    /// How long to wait for another process that holds the file.
+    /// How long an operation waits for other processes that write, before it
+    /// answers `store_busy`, or `store_locked` on opening.
     pub busy_timeout: Duration,
 }
 

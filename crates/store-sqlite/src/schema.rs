@@ -6,6 +6,8 @@
 
 use crate::config::SqliteConfig;
 use crate::error::{Error, Refusal};
+use crate::lock::{WriterLock, beside};
+use crate::owner;
 use folio_codec::FORMAT_VERSION;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -22,6 +24,8 @@ const SCHEMA_VERSION: u32 = 1;
 const OLDEST_SQLITE: i32 = 3_051_003;
 /// Frames of WAL after which a commit copies them into the database: 16 MiB.
 const CHECKPOINT_PAGES: u32 = 4_000;
+/// The longest wait that SQLite counts.
+const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 /// Every statement of the adapter fits.
 const CACHED_STATEMENTS: usize = 128;
 
@@ -177,9 +181,12 @@ enum Holds {
     Store,
 }
 
-/// Opens a store: how to connect to it, and the write connection unless it is
-/// opened for reading alone.
-pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Connection>), Error> {
+/// What writing takes: a connection, and a place among the writers.
+pub type Writing = (Connection, WriterLock);
+
+/// Opens a store: how to connect to it, and how to write unless it is opened
+/// for reading alone.
+pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Writing>), Error> {
     let path = std::path::absolute(&config.path).unwrap_or_else(|_| config.path.clone());
     let refuse = |why| Error::Open {
         path: config.path.clone(),
@@ -190,7 +197,7 @@ pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Connection>), Error
     }
     let mut source = Source {
         path,
-        busy_timeout: config.busy_timeout,
+        busy_timeout: config.busy_timeout.min(LONGEST_TIMEOUT),
         immutable: false,
     };
     let opened = if config.read_only {
@@ -204,8 +211,14 @@ pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Connection>), Error
     match opened {
         Ok(writer) => Ok((source, writer)),
         Err(Failure::Refused(why)) => Err(refuse(why)),
+        Err(Failure::Failed(Error::Busy(holder))) => Err(refuse(Refusal::Locked(holder))),
+        Err(Failure::Failed(Error::Lock { source, .. })) if forbids_writing(&source) => {
+            Err(refuse(Refusal::ReadOnly))
+        }
         Err(Failure::Failed(error)) => Err(match error.sqlite_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => refuse(Refusal::Locked),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                refuse(Refusal::Locked(None))
+            }
             Some(ErrorCode::NotADatabase) => refuse(Refusal::NotAStore),
             Some(ErrorCode::ReadOnly) => refuse(Refusal::ReadOnly),
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
@@ -241,6 +254,11 @@ impl From<rusqlite::Error> for Failure {
 }
 
 impl Source {
+    /// How long connections wait for others.
+    pub fn busy_timeout(&self) -> Duration {
+        self.busy_timeout
+    }
+
     /// A connection for reading.
     pub fn connect_reader(&self) -> Result<Connection, Error> {
         let conn = if self.immutable {
@@ -293,7 +311,7 @@ impl Source {
     fn check_reader(&mut self) -> Result<(), Failure> {
         // A reader of a WAL database needs files beside it. Where it cannot make
         // them, the file can be read as it is, if no WAL holds newer rows.
-        let has_wal = fs::metadata(beside(&self.path, "-wal")).is_ok_and(|meta| meta.len() > 0);
+        let has_wal = fs::metadata(beside(&self.files(), "-wal")).is_ok_and(|meta| meta.len() > 0);
         self.immutable = !has_wal && is_in_read_only_directory(&self.path);
         let checked = self.check_connection();
         if let Err(Failure::Failed(error)) = &checked
@@ -319,7 +337,7 @@ impl Source {
         }
     }
 
-    fn open_writer(&self, create: bool) -> Result<Connection, Failure> {
+    fn open_writer(&self, create: bool) -> Result<Writing, Failure> {
         match self.look() {
             Ok(()) => {
                 let meta = fs::metadata(&self.path).map_err(|_| Refusal::Unreachable)?;
@@ -359,11 +377,22 @@ impl Source {
         if held == Holds::Nothing && !create {
             return Err(Refusal::Missing.into());
         }
+        let files = self.files();
+        let lock = WriterLock::open(&files, self.busy_timeout)?;
+        let turn = lock.acquire()?;
         self.make_durable(&conn)?;
         if held == Holds::Nothing {
             create_tables(&mut conn)?;
         }
-        Ok(conn)
+        drop(turn);
+        owner::sweep(&files);
+        Ok((conn, lock))
+    }
+
+    /// The path that the names of the files beside the database begin with:
+    /// the same by whatever link the file was reached.
+    pub fn files(&self) -> PathBuf {
+        fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone())
     }
 
     fn configure(&self, conn: &Connection) -> Result<(), Error> {
@@ -384,14 +413,14 @@ impl Source {
     fn make_durable(&self, conn: &Connection) -> Result<(), Failure> {
         // The page size has an effect on an empty file alone.
         conn.execute_batch("PRAGMA page_size = 4096")?;
-        let until = Instant::now() + self.busy_timeout;
+        let start = Instant::now();
         let mode: String = loop {
             match conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)) {
                 Ok(mode) => break mode,
-                // Two that switch at once refuse each other without waiting.
+                // One who reads meanwhile makes SQLite refuse without waiting.
                 Err(error)
                     if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-                        && Instant::now() < until =>
+                        && start.elapsed() < self.busy_timeout =>
                 {
                     std::thread::sleep(Duration::from_millis(2));
                 }
@@ -510,11 +539,10 @@ fn uri(path: &Path) -> String {
     out
 }
 
-/// The path of a file that SQLite keeps beside the database.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
+/// Whether this says that a file cannot be written or made.
+fn forbids_writing(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
 /// Whether nothing can be created beside a file. The mode is asked, and not
