@@ -10,6 +10,7 @@ use folio_store::{
 };
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 
 /// A row with its identity: key, revision, JSON.
@@ -177,6 +178,30 @@ pub fn texts(rows: &[Row]) -> Vec<&str> {
 /// The keys of rows alone.
 pub fn keys(rows: &[Row]) -> Vec<&str> {
     rows.iter().map(|(key, _, _)| &**key).collect()
+}
+
+/// Tells a thread to stop when a case ends, however it ends.
+#[derive(Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// What the thread looks at: whether it must stop.
+    pub fn told(&self) -> impl Fn() -> bool + Send + 'static {
+        let told = Arc::clone(&self.0);
+        move || told.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Runs a future on this thread.
+pub fn wait<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime for one thread").block_on(future)
 }
 
 /// A store with the session `s1`, and events for it.
