@@ -61,9 +61,13 @@ pub async fn stored(store: &dyn Store, session: &SessionId) -> Vec<StoredEvent> 
             max_bytes: usize::MAX,
         };
         let more = store.range(session, query).await.unwrap();
-        if more.is_empty() {
+        let Some(first) = more.first() else {
             return events;
-        }
+        };
+        assert!(
+            first.ordinal >= query.from,
+            "a range begins where it was to begin"
+        );
         events.extend(more);
     }
 }
@@ -134,6 +138,13 @@ pub async fn pages(
     let mut pages: Vec<ItemPage> = Vec::new();
     loop {
         let page = store.read_items(session, query.clone()).await.unwrap();
+        if let (Start::Behind(last), Some(first)) = (&query.start, page.items.first()) {
+            let beyond = match direction {
+                Direction::Newer => first.item.position > *last,
+                Direction::Older => first.item.position < *last,
+            };
+            assert!(beyond, "a page goes on behind the last item");
+        }
         assert_eq!(page.before, !pages.is_empty(), "whether items lie before");
         assert!(
             page.items.len() <= max_items,

@@ -1,17 +1,16 @@
 //! Wrong answers to appends.
 
 use super::{Mutant, answers};
-use crate::check::{wait, written_for};
+use crate::check::written_for;
 use crate::decorator::Decorator;
 use async_trait::async_trait;
 use folio_codec::hash64;
-use folio_core::{InvocationId, RunId, SessionId};
+use folio_core::{Authority, InvocationId, RunId, SessionId};
 use folio_store::{
-    AppendBatch, Committed, ErrorKind, MAX_BATCH_EVENTS, Placement, RangeQuery, SessionInfo, Store,
-    StoreError, StoredEvent, Writer,
+    AppendBatch, AuthorityChange, Committed, ErrorKind, MAX_BATCH_EVENTS, Placement, RangeQuery,
+    SessionInfo, Store, StoreError, StoredEvent, Writer,
 };
 use std::collections::BTreeSet;
-use std::pin::Pin;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -75,12 +74,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         place: answers::<TakesItsPlaceLate>,
     },
     Mutant {
-        name: "acts_before_it_is_polled",
-        wrong: "making the future of an append appends",
-        caught_by: "append/a_future_that_is_not_polled_does_nothing",
-        place: answers::<ActsBeforeItIsPolled>,
-    },
-    Mutant {
         name: "takes_events_of_other_sessions",
         wrong: "an event lands in whatever session it is handed to",
         caught_by: "append/an_event_of_another_session_is_refused",
@@ -105,6 +98,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         place: answers::<LetsEverybodyWrite>,
     },
     Mutant {
+        name: "writes_to_rejected_sessions",
+        wrong: "a rejected session takes the events of its importer",
+        caught_by: "session/a_rejected_session_refuses_everybody",
+        place: answers::<WritesToRejected>,
+    },
+    Mutant {
         name: "forgets_its_import",
         wrong: "what an importer remembers is not kept with its batch",
         caught_by: "session/the_importer_remembers_its_source",
@@ -121,6 +120,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         wrong: "a contribution with a known id and another content counts as present",
         caught_by: "contribution/another_content_is_a_conflict_and_nothing_is_kept",
         place: answers::<AcceptsAnotherFact>,
+    },
+    Mutant {
+        name: "counts_repeated_facts",
+        wrong: "a contribution that is present counts as added",
+        caught_by: "contribution/the_same_fact_is_present",
+        place: answers::<CountsRepeatedFacts>,
     },
     Mutant {
         name: "moves_anchors",
@@ -376,27 +381,6 @@ impl Decorator for TakesItsPlaceLate {
 }
 
 #[derive(Default)]
-struct ActsBeforeItIsPolled;
-
-impl Decorator for ActsBeforeItIsPolled {
-    fn append<'s, 'i, 'd, 'f>(
-        &'s self,
-        inner: &'i dyn Store,
-        id: &'d SessionId,
-        batch: AppendBatch,
-    ) -> Pin<Box<dyn Future<Output = Appended> + Send + 'f>>
-    where
-        's: 'f,
-        'i: 'f,
-        'd: 'f,
-    {
-        let append = || wait(inner.append(id, batch));
-        let done = std::thread::scope(|scope| scope.spawn(append).join());
-        Box::pin(async move { done.expect("the append ended well") })
-    }
-}
-
-#[derive(Default)]
 struct TakesEventsOfOthers;
 
 #[async_trait]
@@ -443,6 +427,43 @@ impl Decorator for LetsEverybodyWrite {
     async fn append(&self, inner: &dyn Store, id: &SessionId, mut batch: AppendBatch) -> Appended {
         batch.writer = Writer::Importer;
         inner.append(id, batch).await
+    }
+}
+
+#[derive(Default)]
+struct WritesToRejected;
+
+#[async_trait]
+impl Decorator for WritesToRejected {
+    async fn append(&self, inner: &dyn Store, id: &SessionId, batch: AppendBatch) -> Appended {
+        let done = inner.append(id, batch.clone()).await;
+        if batch.writer != Writer::Importer || !has_code(&done, "session_rejected") {
+            return done;
+        }
+        let mut change = AuthorityChange {
+            expected_rev: inner.session(id).await?.authority_rev,
+            to: Authority::Preparing,
+            import_ref: None,
+        };
+        change.expected_rev = inner.set_authority(id, change.clone()).await?.authority_rev;
+        let done = inner.append(id, batch).await;
+        change.to = Authority::Rejected;
+        inner.set_authority(id, change).await?;
+        done
+    }
+}
+
+#[derive(Default)]
+struct CountsRepeatedFacts;
+
+#[async_trait]
+impl Decorator for CountsRepeatedFacts {
+    async fn append(&self, inner: &dyn Store, id: &SessionId, batch: AppendBatch) -> Appended {
+        let facts = batch.contributions.as_ref();
+        let count = facts.map_or(0, |facts| facts.facts.len() as u64);
+        let mut committed = inner.append(id, batch).await?;
+        committed.facts_added = count;
+        Ok(committed)
     }
 }
 

@@ -249,8 +249,9 @@ impl Flaw for CommitsNoFence {
 struct ForgetsIds;
 
 impl Flaw for ForgetsIds {
-    fn event_ids(&self, _: Option<LogRow>, _: Vec<u64>) -> Vec<u64> {
-        Vec::new()
+    fn event_ids(&self, writes: bool, _: Option<LogRow>, mut found: Vec<u64>) -> Vec<u64> {
+        found.retain(|_| !writes);
+        found
     }
 }
 
@@ -258,7 +259,7 @@ impl Flaw for ForgetsIds {
 struct RemembersTheNewest;
 
 impl Flaw for RemembersTheNewest {
-    fn event_ids(&self, log: Option<LogRow>, mut found: Vec<u64>) -> Vec<u64> {
+    fn event_ids(&self, _: bool, log: Option<LogRow>, mut found: Vec<u64>) -> Vec<u64> {
         let head = log.map_or(0, |log| log.head);
         found.retain(|ordinal| ordinal + 2_000 > head);
         found

@@ -3,6 +3,7 @@
 use super::{Mutant, answers};
 use crate::decorator::Decorator;
 use async_trait::async_trait;
+use folio_core::key::ItemKind;
 use folio_core::{Direction, Position, SessionId};
 use folio_store::{IndexStatus, ItemPage, ItemQuery, ReadStats, Start, Store, StoreError};
 use std::collections::BTreeMap;
@@ -72,7 +73,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "guesses_whether_more_follows",
         wrong: "a full page is taken for one with more behind it",
-        caught_by: "item/both_edges_begin_where_they_must",
+        caught_by: "item/a_page_never_exceeds_max_items",
         place: answers::<GuessesMore>,
     },
     Mutant {
@@ -112,10 +113,34 @@ pub(super) const MUTANTS: &[Mutant] = &[
         place: answers::<RenamesItems>,
     },
     Mutant {
-        name: "numbers_items_by_page",
-        wrong: "the revision of an item is its place in the page",
-        caught_by: "item/the_final_takes_the_place_of_its_chunks",
-        place: answers::<RevisesByPage>,
+        name: "a_stream_keeps_its_first_revision",
+        wrong: "an item that grows has the revision of its first chunk",
+        caught_by: "item/chunks_join_into_one_text",
+        place: answers::<KeepsRevisions>,
+    },
+    Mutant {
+        name: "hides_calls_of_running_turns",
+        wrong: "a tool call is shown once its run has ended",
+        caught_by: "item/a_running_turn_shows_its_items",
+        place: answers::<HidesRunningCalls>,
+    },
+    Mutant {
+        name: "hides_what_it_does_not_know",
+        wrong: "an item of an unknown kind is left out",
+        caught_by: "item/an_unknown_fact_never_hides_the_others",
+        place: answers::<HidesTheUnknown>,
+    },
+    Mutant {
+        name: "a_stale_index_is_empty",
+        wrong: "a page over an index of another build is empty",
+        caught_by: "damage/an_index_of_another_build_is_stale_and_says_so",
+        place: answers::<EmptyWhenStale>,
+    },
+    Mutant {
+        name: "rebuilds_no_empty_session",
+        wrong: "making the index of an empty session anew is an error",
+        caught_by: "index/rebuilding_an_empty_session_is_fine",
+        place: answers::<RebuildsNoEmptySession>,
     },
     Mutant {
         name: "does_not_rebuild",
@@ -318,6 +343,19 @@ impl Decorator for GuessesMore {
     }
 }
 
+/// A page without items.
+async fn empty(inner: &dyn Store, id: &SessionId) -> Page {
+    let session = inner.session(id).await?;
+    Ok(ItemPage {
+        through: session.head,
+        session,
+        items: Vec::new(),
+        more: false,
+        before: false,
+        stats: ReadStats::default(),
+    })
+}
+
 #[derive(Default)]
 struct EmptyWhenDamaged;
 
@@ -329,15 +367,7 @@ impl Decorator for EmptyWhenDamaged {
             .as_ref()
             .is_err_and(|error| error.code() == "index_damaged")
         {
-            let session = inner.session(id).await?;
-            return Ok(ItemPage {
-                through: session.head,
-                session,
-                items: Vec::new(),
-                more: false,
-                before: false,
-                stats: ReadStats::default(),
-            });
+            return empty(inner, id).await;
         }
         page
     }
@@ -428,16 +458,75 @@ impl Decorator for RenamesItems {
 }
 
 #[derive(Default)]
-struct RevisesByPage;
+struct KeepsRevisions;
 
 #[async_trait]
-impl Decorator for RevisesByPage {
+impl Decorator for KeepsRevisions {
     async fn read_items(&self, inner: &dyn Store, id: &SessionId, query: ItemQuery) -> Page {
         let mut page = inner.read_items(id, query).await?;
-        for (item, n) in page.items.iter_mut().zip(1..) {
-            item.revision = n;
+        for item in page.items.iter_mut().filter(|item| !item.chunks.is_empty()) {
+            item.revision = item.item.position.ordinal;
         }
         Ok(page)
+    }
+}
+
+#[derive(Default)]
+struct HidesRunningCalls;
+
+#[async_trait]
+impl Decorator for HidesRunningCalls {
+    async fn read_items(&self, inner: &dyn Store, id: &SessionId, query: ItemQuery) -> Page {
+        let mut page = inner.read_items(id, query).await?;
+        page.items
+            .retain(|item| item.item.kind != ItemKind::Call || item.run.terminal.is_some());
+        Ok(page)
+    }
+}
+
+#[derive(Default)]
+struct HidesTheUnknown;
+
+#[async_trait]
+impl Decorator for HidesTheUnknown {
+    async fn read_items(&self, inner: &dyn Store, id: &SessionId, query: ItemQuery) -> Page {
+        let mut page = inner.read_items(id, query).await?;
+        page.items.retain(|item| !item.item.key.starts_with("ext:"));
+        Ok(page)
+    }
+}
+
+#[derive(Default)]
+struct EmptyWhenStale;
+
+#[async_trait]
+impl Decorator for EmptyWhenStale {
+    async fn read_items(&self, inner: &dyn Store, id: &SessionId, query: ItemQuery) -> Page {
+        let page = inner.read_items(id, query).await;
+        if page
+            .as_ref()
+            .is_err_and(|error| error.code() == "index_stale")
+        {
+            return empty(inner, id).await;
+        }
+        page
+    }
+}
+
+#[derive(Default)]
+struct RebuildsNoEmptySession;
+
+#[async_trait]
+impl Decorator for RebuildsNoEmptySession {
+    async fn rebuild_index(
+        &self,
+        inner: &dyn Store,
+        id: &SessionId,
+    ) -> Result<IndexStatus, StoreError> {
+        if inner.session(id).await?.head == 0 {
+            return Err(StoreError::gap(vec![1]));
+        }
+        inner.rebuild_index(id).await
     }
 }
 

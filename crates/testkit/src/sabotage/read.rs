@@ -5,21 +5,28 @@ use crate::conformance::StorePlace;
 use crate::decorator::{Decorated, Decorator};
 use crate::simulated::{Right, SimulatedPlace};
 use async_trait::async_trait;
-use folio_core::{EventId, SessionId};
+use folio_core::{Direction, EventId, SessionId};
 use folio_store::rows::RunRow;
 use folio_store::{
-    AppendBatch, Committed, ItemPage, ItemQuery, KnownEvent, RangeQuery, SessionFilter,
-    SessionInfo, Store, StoreError, StoredEvent,
+    AppendBatch, Committed, IndexStatus, ItemPage, ItemQuery, KnownEvent, NOTES, RangeQuery,
+    SessionFilter, SessionInfo, Store, StoreError, StoredEvent,
 };
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "orders_by_time",
-        wrong: "events and items come in the order of their timestamps",
-        caught_by: "append/order_is_by_commit_not_by_time",
+        wrong: "events come in the order of their timestamps",
+        caught_by: "append/every_event_comes_back_as_it_was",
         place: answers::<OrdersByTime>,
+    },
+    Mutant {
+        name: "orders_items_by_time",
+        wrong: "the items of a page come in the order of their timestamps",
+        caught_by: "append/order_is_by_commit_not_by_time",
+        place: answers::<OrdersItemsByTime>,
     },
     Mutant {
         name: "limits_batches",
@@ -100,6 +107,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         place: renumbers_on_reopen,
     },
     Mutant {
+        name: "counts_notes_as_items",
+        wrong: "a note changes how many items its session has",
+        caught_by: "contribution/facts_leave_the_ledger_alone",
+        place: answers::<CountsNotes>,
+    },
+    Mutant {
+        name: "rewrites_events_when_rebuilding",
+        wrong: "events are other ones when the index was made anew",
+        caught_by: "index/rebuilding_changes_no_event_and_no_run",
+        place: answers::<RewritesEvents>,
+    },
+    Mutant {
         name: "cuts_bodies",
         wrong: "an event loses its last bytes",
         caught_by: "append/every_event_comes_back_as_it_was",
@@ -123,15 +142,25 @@ impl Decorator for OrdersByTime {
         events.sort_by_key(|event| event.view().map_or(0, |view| time(view.ts)));
         Ok(events)
     }
+}
 
+#[derive(Default)]
+struct OrdersItemsByTime;
+
+#[async_trait]
+impl Decorator for OrdersItemsByTime {
     async fn read_items(
         &self,
         inner: &dyn Store,
         id: &SessionId,
         query: ItemQuery,
     ) -> Result<ItemPage, StoreError> {
+        let older = query.direction == Direction::Older;
         let mut page = inner.read_items(id, query).await?;
         page.items.sort_by_key(|item| time(&item.item.ts));
+        if older {
+            page.items.reverse();
+        }
         Ok(page)
     }
 }
@@ -412,6 +441,43 @@ impl Decorator for Renumbers {
         let mut events = inner.range(id, query).await?;
         for event in &mut events {
             event.ordinal += self.0;
+        }
+        Ok(events)
+    }
+}
+
+#[derive(Default)]
+struct CountsNotes;
+
+#[async_trait]
+impl Decorator for CountsNotes {
+    async fn session(&self, inner: &dyn Store, id: &SessionId) -> Result<SessionInfo, StoreError> {
+        let mut info = inner.session(id).await?;
+        info.items += inner.contribution_status(id, NOTES).await?.head;
+        Ok(info)
+    }
+}
+
+/// Whether an index was made anew.
+#[derive(Default)]
+struct RewritesEvents(AtomicBool);
+
+#[async_trait]
+impl Decorator for RewritesEvents {
+    async fn rebuild_index(
+        &self,
+        inner: &dyn Store,
+        id: &SessionId,
+    ) -> Result<IndexStatus, StoreError> {
+        self.0.store(true, Ordering::Release);
+        inner.rebuild_index(id).await
+    }
+
+    async fn range(&self, inner: &dyn Store, id: &SessionId, query: RangeQuery) -> Events {
+        let mut events = inner.range(id, query).await?;
+        let later = u64::from(self.0.load(Ordering::Acquire));
+        for event in &mut events {
+            event.committed_at += later;
         }
         Ok(events)
     }

@@ -189,13 +189,22 @@ impl Decorator for ChangesBlindly {
         id: &SessionId,
         mut change: AuthorityChange,
     ) -> Session {
-        // A change that was made already is answered, as a retry would be.
-        let info = inner.session(id).await?;
-        if info.authority == change.to {
-            return Ok(info);
+        loop {
+            let done = inner.set_authority(id, change.clone()).await;
+            if !done
+                .as_ref()
+                .is_err_and(|error| error.code() == "authority_changed")
+            {
+                return done;
+            }
+            // Somebody else was faster: what they did is as good as done, and
+            // otherwise it is done over theirs.
+            let info = inner.session(id).await?;
+            if info.authority == change.to {
+                return Ok(info);
+            }
+            change.expected_rev = info.authority_rev;
         }
-        change.expected_rev = info.authority_rev;
-        inner.set_authority(id, change).await
     }
 }
 
