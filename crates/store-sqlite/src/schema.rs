@@ -20,8 +20,6 @@ const APPLICATION_ID: u32 = 0x466f_6c69;
 const SCHEMA_VERSION: u32 = 1;
 /// The first SQLite without the WAL reset fault.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// Frames of WAL after which a commit copies them into the database: 16 MiB.
-const CHECKPOINT_PAGES: u32 = 4_000;
 /// Every statement of the adapter fits.
 const CACHED_STATEMENTS: usize = 96;
 
@@ -164,6 +162,8 @@ CREATE TABLE scrub (
 pub struct Source {
     path: PathBuf,
     busy_timeout: Duration,
+    checkpoint_pages: u32,
+    vfs: Option<String>,
     /// The file stands where nothing can be created beside it, and nobody
     /// writes it.
     immutable: bool,
@@ -190,6 +190,8 @@ pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Connection>), Error
     let mut source = Source {
         path,
         busy_timeout: config.busy_timeout,
+        checkpoint_pages: config.checkpoint_pages,
+        vfs: config.vfs.clone(),
         immutable: false,
     };
     let opened = if config.read_only {
@@ -240,12 +242,29 @@ impl From<rusqlite::Error> for Failure {
 }
 
 impl Source {
+    fn connect(&self, path: impl AsRef<Path>, flags: OpenFlags) -> Result<Connection, Error> {
+        Ok(match &self.vfs {
+            None => Connection::open_with_flags(path, flags)?,
+            Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.as_str())?,
+        })
+    }
+
+    /// A connection that reads the file alone: no locks, no WAL, no writing.
+    fn connect_immutable(&self) -> Result<Connection, Error> {
+        self.connect(
+            format!("{}?immutable=1", uri(&self.path)),
+            OpenFlags::SQLITE_OPEN_READ_ONLY
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX
+                | OpenFlags::SQLITE_OPEN_URI,
+        )
+    }
+
     /// A connection for reading.
     pub fn connect_reader(&self) -> Result<Connection, Error> {
         let conn = if self.immutable {
-            connect_immutable(&self.path)?
+            self.connect_immutable()?
         } else {
-            Connection::open_with_flags(
+            self.connect(
                 &self.path,
                 OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
             )?
@@ -274,7 +293,7 @@ impl Source {
         if meta.len() == 0 {
             return Ok(());
         }
-        let conn = connect_immutable(&self.path)?;
+        let conn = self.connect_immutable()?;
         // Only a refusal counts. The file without its WAL may be in pieces,
         // while a checkpoint is at work or after one was interrupted; what is
         // really broken shows when both are read.
@@ -341,7 +360,7 @@ impl Source {
         }
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
-        let mut conn = Connection::open_with_flags(&self.path, flags)?;
+        let mut conn = self.connect(&self.path, flags)?;
         // SQLite falls back to reading where it may not write.
         if conn.is_readonly(c"main")? {
             return Err(Refusal::ReadOnly.into());
@@ -399,7 +418,8 @@ impl Source {
         };
         conn.execute_batch(&format!(
             "PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; \
-             PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; PRAGMA journal_size_limit = -1"
+             PRAGMA wal_autocheckpoint = {}; PRAGMA journal_size_limit = -1",
+            self.checkpoint_pages
         ))?;
         // An fsync of macOS does not reach the platter.
         #[cfg(target_os = "macos")]
@@ -479,16 +499,6 @@ fn check_format(conn: &Connection) -> Result<(), Failure> {
         return Err(Refusal::Newer { found, known }.into());
     }
     Ok(())
-}
-
-/// A connection that reads the file alone: no locks, no WAL, no writing.
-fn connect_immutable(path: &Path) -> Result<Connection, Error> {
-    Ok(Connection::open_with_flags(
-        format!("{}?immutable=1", uri(path)),
-        OpenFlags::SQLITE_OPEN_READ_ONLY
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_URI,
-    )?)
 }
 
 /// A path as SQLite's URIs spell it.
