@@ -1,0 +1,156 @@
+//! The power goes at every moment.
+
+use crate::oracle::{Held, held};
+use crate::workload::{Workload, config};
+use crate::{block_on, point, seed};
+use folio_fault::sqlite::Vfs;
+use folio_fault::{Disk, Image, Loss, Record, Replay};
+use folio_store_sqlite::open;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// The step before which the store is closed and opened again.
+const REOPEN: usize = 8;
+
+/// All steps, from an empty folder to a closed store.
+fn record(all: &Workload) -> Record {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::of_folder(folder.path()).unwrap();
+    let vfs = Vfs::register(folder.path(), disk.clone()).unwrap();
+    let config = config(folder.path(), Some(vfs.name()));
+    let mut store = open(&config).unwrap();
+    for (at, step) in all.steps.iter().enumerate() {
+        if at == REOPEN {
+            drop(store);
+            store = open(&config).unwrap();
+        }
+        disk.begin(at as u64 + 1);
+        block_on(step.perform(&store)).unwrap();
+        disk.acknowledge(at as u64 + 1);
+    }
+    drop(store);
+    disk.record()
+}
+
+/// What an image holds; most images are met several times.
+struct Opener {
+    folder: tempfile::TempDir,
+    known: HashMap<u64, Held>,
+}
+
+impl Opener {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            known: HashMap::new(),
+        }
+    }
+
+    fn held(&mut self, image: &Image) -> Held {
+        let folder = self.folder.path();
+        let known = self.known.entry(image.print());
+        known.or_insert_with(|| open_image(image, folder)).clone()
+    }
+}
+
+fn open_image(image: &Image, folder: &Path) -> Held {
+    image.write_to(folder).unwrap();
+    let store = open(&config(folder, None)).unwrap();
+    block_on(held(&store))
+}
+
+/// What a power cut leaves at this position, in several ways.
+fn losses(replay: &Replay<'_>) -> Vec<(&'static str, Loss)> {
+    let seed = seed() ^ ((replay.position() as u64) << 20);
+    let mut losses = vec![("all", Loss::Nothing)];
+    if !replay.is_settled() {
+        losses.extend([
+            ("none", Loss::Everything),
+            ("some", Loss::Some(seed)),
+            ("torn", Loss::Torn(seed)),
+            ("reordered", Loss::Reordered(seed)),
+        ]);
+    }
+    losses
+}
+
+/// Nothing that was acknowledged is lost, whatever the power cut takes.
+pub fn whole() {
+    const TEST: &str = "images/no_power_cut_takes_what_was_acknowledged";
+    let all = Workload::new();
+    let record = record(&all);
+    let mut opener = Opener::new();
+    let (mut images, mut in_flight) = (0_u64, 0_u64);
+    let mut replay = Replay::new(&record);
+    while replay.advance().is_some() {
+        let done = usize::try_from(replay.acknowledged().unwrap_or(0)).unwrap();
+        let begun = usize::try_from(replay.begun().unwrap_or(0)).unwrap();
+        for (name, loss) in losses(&replay) {
+            let name = format!("position={} {name}", replay.position());
+            let found = point(TEST, &name, || {
+                let found = all.is_right(&opener.held(&replay.image(loss)), done);
+                assert!(!found || begun > done, "what was not begun is there");
+                found
+            });
+            images += 1;
+            in_flight += u64::from(found == Some(true));
+        }
+    }
+    println!(
+        "{TEST}: {} positions, {images} images, {} of them different, \
+         {in_flight} with the batch that was under way, seed {}",
+        record.steps.len(),
+        opener.known.len(),
+        seed()
+    );
+    assert!(images > 1_000 && in_flight > 0);
+}
+
+/// The same check must find what is lost where syncs are missing.
+pub fn sabotaged() {
+    const TEST: &str = "images/syncs_that_are_left_out_are_caught";
+    let all = Workload::new();
+    let record = record(&all);
+    let wal = format!("{}-wal", crate::workload::FILE);
+    let database = crate::workload::FILE;
+    let cases = [
+        ("the WAL", Some(&*wal)),
+        ("the database", Some(database)),
+        ("the folder", None),
+    ];
+    for (what, left_out) in cases {
+        let record = record.without_syncs(|name| name == left_out);
+        let folder = tempfile::tempdir().unwrap();
+        let (mut images, mut lost, mut damaged) = (0, 0, 0);
+        let mut replay = Replay::new(&record);
+        while let Some(step) = replay.advance() {
+            if !matches!(step, folio_fault::Step::Acknowledged(_)) {
+                continue;
+            }
+            let done = usize::try_from(replay.acknowledged().unwrap_or(0)).unwrap();
+            for (_, loss) in losses(&replay) {
+                images += 1;
+                let image = replay.image(loss);
+                let held = quietly(|| open_image(&image, folder.path()));
+                match held {
+                    None => damaged += 1,
+                    Some(held) => lost += u64::from(held != all.states[done]),
+                }
+            }
+        }
+        println!(
+            "{TEST}: without the syncs of {what}: of {images} images {lost} lack something \
+             and {damaged} are damaged"
+        );
+        assert!(
+            lost + damaged > 0,
+            "without the syncs of {what} nothing is missed"
+        );
+    }
+}
+
+/// `None` if it panicked. The message is of no interest: damage is expected.
+fn quietly<T>(run: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(run)).ok()
+}
