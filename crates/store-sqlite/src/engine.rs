@@ -6,7 +6,7 @@ use crate::schema::{self, Source};
 use crate::{SqliteConfig, sql};
 use folio_store::engine::{Capabilities, Engine, ReadWork, WriteWork};
 use folio_store::{ErrorKind, StoreError};
-use rusqlite::Connection;
+use rusqlite::{Connection, ffi};
 use std::hash::{BuildHasher, Hasher};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,8 @@ pub struct SqliteEngine {
 #[derive(Debug)]
 struct Writer {
     conn: Connection,
-    /// A commit failed, and nothing was committed since.
+    /// The WAL may hold what no sync has seen: a commit failed, or a process
+    /// left it behind. Nothing is committed before the fence.
     fence_due: bool,
 }
 
@@ -39,17 +40,22 @@ impl SqliteEngine {
     /// # Errors
     /// A typed error that says what to do; nothing was created or changed then.
     pub fn open(config: &SqliteConfig) -> Result<Self, StoreError> {
-        let (source, conn) = schema::open(config)?;
+        let (source, opened) = schema::open(config)?;
+        let writer = opened.map(|opened| {
+            let mut writer = Writer {
+                conn: opened.conn,
+                fence_due: opened.has_wal,
+            };
+            // At once if possible, so that nothing is read that a power cut
+            // could take back; otherwise before the first write.
+            let _ = writer.fence();
+            Mutex::new(writer)
+        });
         Ok(Self {
             path: config.path.clone(),
             source,
             readers: Mutex::new(Vec::new()),
-            writer: conn.map(|conn| {
-                Mutex::new(Writer {
-                    conn,
-                    fence_due: false,
-                })
-            }),
+            writer,
         })
     }
 
@@ -152,16 +158,24 @@ impl Drop for Open<'_> {
 }
 
 impl Writer {
-    /// Commits a row of no meaning after a commit that failed.
+    /// Begins the WAL anew, with a row of no meaning, where it may hold frames
+    /// that no sync has seen.
     ///
-    /// The frames of the failed commit may still stand in the WAL, where the
-    /// next start would take them for committed. The fence overwrites them, so
-    /// that from here on the batch is found or not found once and for all.
+    /// A failed sync may have lost for good what it was to keep, and no later
+    /// one says so. The frames may still be found as long as the system runs, and
+    /// be gone after a power cut, with all that was committed behind them. So
+    /// what counts is copied into the database and synced there, and the fence
+    /// begins a WAL in which nothing of the old one is valid. From here on a batch
+    /// is found or not found once and for all.
     fn fence(&mut self) -> Result<(), StoreError> {
         if !self.fence_due {
             return Ok(());
         }
         let raised = (|| {
+            // Where readers are in the way the WAL stays, and the fence overwrites
+            // the frames behind the last commit that others can see.
+            self.conn
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             let open = Open::begin(&self.conn, "BEGIN IMMEDIATE")?;
             let last: Vec<u8> = self
                 .conn
@@ -176,20 +190,26 @@ impl Writer {
                 ErrorKind::Unavailable,
                 "store_poisoned",
                 format!(
-                    "a commit failed and the disk still refuses ({error}): \
+                    "an earlier commit was not synced and the disk still refuses ({error}): \
                      nothing was written, try again when the disk is mended"
                 ),
             )
             .caused_by(error)
         })?;
         self.fence_due = false;
-        // Writes anew what the failed sync may have lost of the database. Where
-        // readers are in the way the next checkpoint does it.
-        let _ = self
-            .conn
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         Ok(())
     }
+}
+
+/// Whether a commit failed while its frames were written: the last of them makes
+/// the commit, so there is none, and the next one overwrites the others.
+fn failed_before_sync(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| {
+        matches!(
+            error.extended_code,
+            ffi::SQLITE_FULL | ffi::SQLITE_IOERR_WRITE
+        )
+    })
 }
 
 impl Engine for SqliteEngine {
@@ -224,6 +244,9 @@ impl Engine for SqliteEngine {
         let Err(error) = open.commit() else {
             return Ok(());
         };
+        if failed_before_sync(&error) {
+            return Err(Error::from(error).into());
+        }
         writer.fence_due = true;
         // At once if possible, so that reads tell the truth about the batch;
         // otherwise before the next write.

@@ -169,6 +169,15 @@ pub struct Source {
     immutable: bool,
 }
 
+/// A connection that writes.
+pub struct Opened {
+    /// The connection.
+    pub conn: Connection,
+    /// A WAL with something in it was there: others are at work, or did not end
+    /// their work.
+    pub has_wal: bool,
+}
+
 /// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holds {
@@ -178,7 +187,7 @@ enum Holds {
 
 /// Opens a store: how to connect to it, and the write connection unless it is
 /// opened for reading alone.
-pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Connection>), Error> {
+pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Opened>), Error> {
     let path = std::path::absolute(&config.path).unwrap_or_else(|_| config.path.clone());
     let refuse = |why| Error::Open {
         path: config.path.clone(),
@@ -311,7 +320,7 @@ impl Source {
     fn check_reader(&mut self) -> Result<(), Failure> {
         // A reader of a WAL database needs files beside it. Where it cannot make
         // them, the file can be read as it is, if no WAL holds newer rows.
-        let has_wal = fs::metadata(beside(&self.path, "-wal")).is_ok_and(|meta| meta.len() > 0);
+        let has_wal = self.has_wal();
         self.immutable = !has_wal && is_in_read_only_directory(&self.path);
         let checked = self.check_connection();
         if let Err(Failure::Failed(error)) = &checked
@@ -337,7 +346,7 @@ impl Source {
         }
     }
 
-    fn open_writer(&self, create: bool) -> Result<Connection, Failure> {
+    fn open_writer(&self, create: bool) -> Result<Opened, Failure> {
         match self.look() {
             Ok(()) => {
                 let meta = fs::metadata(&self.path).map_err(|_| Refusal::Unreachable)?;
@@ -358,6 +367,7 @@ impl Source {
         if is_in_read_only_directory(&self.path) {
             return Err(Refusal::ReadOnly.into());
         }
+        let has_wal = self.has_wal();
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
         let mut conn = self.connect(&self.path, flags)?;
@@ -381,7 +391,11 @@ impl Source {
         if held == Holds::Nothing {
             create_tables(&mut conn)?;
         }
-        Ok(conn)
+        Ok(Opened { conn, has_wal })
+    }
+
+    fn has_wal(&self) -> bool {
+        fs::metadata(beside(&self.path, "-wal")).is_ok_and(|meta| meta.len() > 0)
     }
 
     fn configure(&self, conn: &Connection) -> Result<(), Error> {

@@ -1,13 +1,12 @@
 //! The power goes at every moment.
 
-use crate::oracle::{Held, held};
+use crate::oracle::{Held, examine};
 use crate::workload::{Workload, config};
-use crate::{block_on, point, seed};
+use crate::{block_on, new_folder, point, seed};
 use folio_fault::sqlite::Vfs;
 use folio_fault::{Disk, Image, Loss, Record, Replay};
 use folio_store_sqlite::open;
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// The step before which the store is closed and opened again.
@@ -15,7 +14,7 @@ const REOPEN: usize = 8;
 
 /// All steps, from an empty folder to a closed store.
 fn record(all: &Workload) -> Record {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = new_folder();
     let disk = Disk::of_folder(folder.path()).unwrap();
     let vfs = Vfs::register(folder.path(), disk.clone()).unwrap();
     let config = config(folder.path(), Some(vfs.name()));
@@ -42,7 +41,7 @@ struct Opener {
 impl Opener {
     fn new() -> Self {
         Self {
-            folder: tempfile::tempdir().unwrap(),
+            folder: new_folder(),
             known: HashMap::new(),
         }
     }
@@ -50,26 +49,35 @@ impl Opener {
     fn held(&mut self, image: &Image) -> Held {
         let folder = self.folder.path();
         let known = self.known.entry(image.print());
-        known.or_insert_with(|| open_image(image, folder)).clone()
+        known
+            .or_insert_with(|| open_image(image, folder).unwrap())
+            .clone()
     }
 }
 
-fn open_image(image: &Image, folder: &Path) -> Held {
+/// What an image holds, or why it is none of a sound store.
+fn open_image(image: &Image, folder: &Path) -> Result<Held, String> {
     image.write_to(folder).unwrap();
-    let store = open(&config(folder, None)).unwrap();
-    block_on(held(&store))
+    let store = open(&config(folder, None)).map_err(|error| error.to_string())?;
+    block_on(examine(&store))
 }
 
-/// What a power cut leaves at this position, in several ways.
-fn losses(replay: &Replay<'_>) -> Vec<(&'static str, Loss)> {
-    let seed = seed() ^ ((replay.position() as u64) << 20);
-    let mut losses = vec![("all", Loss::Nothing)];
-    if !replay.is_settled() {
+/// How often chance decides at a position.
+const DRAWS: u64 = 3;
+
+/// What a power cut may take at this position, and names for it.
+fn losses(replay: &Replay<'_>) -> Vec<(String, Loss)> {
+    let mut losses = vec![("all".to_owned(), Loss::Nothing)];
+    if replay.is_settled() {
+        return losses;
+    }
+    losses.push(("none".to_owned(), Loss::Everything));
+    for draw in 0..DRAWS {
+        let seed = seed() ^ ((replay.position() as u64) << 20) ^ (draw << 60);
         losses.extend([
-            ("none", Loss::Everything),
-            ("some", Loss::Some(seed)),
-            ("torn", Loss::Torn(seed)),
-            ("reordered", Loss::Reordered(seed)),
+            (format!("some {draw}"), Loss::Some(seed)),
+            (format!("torn {draw}"), Loss::Torn(seed)),
+            (format!("reordered {draw}"), Loss::Reordered(seed)),
         ]);
     }
     losses
@@ -121,7 +129,7 @@ pub fn sabotaged() {
     ];
     for (what, left_out) in cases {
         let record = record.without_syncs(|name| name == left_out);
-        let folder = tempfile::tempdir().unwrap();
+        let folder = new_folder();
         let (mut images, mut lost, mut damaged) = (0, 0, 0);
         let mut replay = Replay::new(&record);
         while let Some(step) = replay.advance() {
@@ -132,10 +140,9 @@ pub fn sabotaged() {
             for (_, loss) in losses(&replay) {
                 images += 1;
                 let image = replay.image(loss);
-                let held = quietly(|| open_image(&image, folder.path()));
-                match held {
-                    None => damaged += 1,
-                    Some(held) => lost += u64::from(held != all.states[done]),
+                match open_image(&image, folder.path()) {
+                    Err(_) => damaged += 1,
+                    Ok(held) => lost += u64::from(held != all.states[done]),
                 }
             }
         }
@@ -148,9 +155,4 @@ pub fn sabotaged() {
             "without the syncs of {what} nothing is missed"
         );
     }
-}
-
-/// `None` if it panicked. The message is of no interest: damage is expected.
-fn quietly<T>(run: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(run)).ok()
 }

@@ -2,7 +2,7 @@
 
 use crate::oracle::{Held, held};
 use crate::workload::{Done, Step, Workload, config};
-use crate::{block_on, point, seed};
+use crate::{block_on, new_folder, point, seed};
 use folio_core::SessionId;
 use folio_fault::sqlite::Vfs;
 use folio_fault::{Disk, Fault, Image, Kind, Kinds, Loss, Replay};
@@ -128,7 +128,7 @@ pub fn killed() {
             for at in 1.. {
                 let name = format!("sync={at} lasting={lasting} held by {who}");
                 let ran = point(TEST, &name, || {
-                    let folder = tempfile::tempdir().unwrap();
+                    let folder = new_folder();
                     drop(open(&config(folder.path(), None)).unwrap());
                     let order = Order {
                         folder: folder.path().to_owned(),
@@ -205,7 +205,7 @@ async fn look_up(store: &dyn Store, step: Option<&Step>) -> Vec<Option<KnownEven
 pub fn cut() {
     const TEST: &str = "indeterminate/power_cut_after_a_failed_sync_and_a_restart";
     let all = Workload::new();
-    let template = tempfile::tempdir().unwrap();
+    let template = new_folder();
     drop(open(&config(template.path(), None)).unwrap());
     let (mut restarts, mut images) = (0_u64, 0_u64);
     for at in 1.. {
@@ -230,7 +230,7 @@ pub fn cut() {
 
 /// Answers the images that were checked, or `None` if every step was done.
 fn restart_and_cut(all: &Workload, template: &Path, at: u64) -> Option<u64> {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = new_folder();
     for entry in std::fs::read_dir(template).unwrap() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
@@ -267,7 +267,7 @@ fn restart_and_cut(all: &Workload, template: &Path, at: u64) -> Option<u64> {
     let record = disk.record();
     drop(store);
 
-    let place = tempfile::tempdir().unwrap();
+    let place = new_folder();
     let mut images = 0;
     let mut replay = Replay::new(&record);
     while replay.advance().is_some() {

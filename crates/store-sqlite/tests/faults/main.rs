@@ -24,6 +24,7 @@ use libtest_mimic::{Arguments, Trial};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
+use tempfile::TempDir;
 
 /// Chooses another seed.
 const SEED: &str = "FOLIO_FAULT_SEED";
@@ -71,6 +72,14 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         .build()
         .unwrap()
         .block_on(future)
+}
+
+/// A folder in memory where there is one: what survives is what the record
+/// says, and thousands of stores that wait for a real disk take minutes.
+fn new_folder() -> TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
 }
 
 fn seed() -> u64 {

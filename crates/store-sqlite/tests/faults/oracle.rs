@@ -2,7 +2,7 @@
 
 use folio_codec::Digest;
 use folio_core::SessionId;
-use folio_store::{NOTES, SessionFilter, Store};
+use folio_store::{NOTES, SessionFilter, Store, StoreError};
 use folio_testkit::check::{Row, rows, stored};
 
 /// All that a store holds but what differs between stores: times and random
@@ -36,20 +36,29 @@ impl Held {
 
 /// Everything that a store holds; panics if anything about it is unsound.
 pub async fn held(store: &dyn Store) -> Held {
-    store.check().await.unwrap();
+    examine(store).await.unwrap()
+}
+
+/// Everything that a store holds, or what is unsound about it.
+pub async fn examine(store: &dyn Store) -> Result<Held, String> {
+    let text = |error: StoreError| error.to_string();
+    store.check().await.map_err(text)?;
+    let all = store.sessions(SessionFilter::All, None, 100).await;
     let mut sessions = Vec::new();
-    for info in store.sessions(SessionFilter::All, None, 100).await.unwrap() {
+    for info in all.map_err(text)? {
+        let report = store.verify(&info.id).await.map_err(text)?;
+        if !report.findings.is_empty() {
+            return Err(format!("{:?}", report.findings));
+        }
+        let notes = store.contribution_status(&info.id, NOTES).await;
+        let notes = notes.map_err(text)?;
         let events = stored(store, &info.id).await;
         let ordinals = events.iter().map(|event| event.ordinal);
-        assert!(ordinals.eq(1..=info.head), "ordinals without a gap");
-        let report = store.verify(&info.id).await.unwrap();
-        assert!(report.findings.is_empty(), "{:?}", report.findings);
         let rows = rows(store, &info.id).await;
-        let notes = store.contribution_status(&info.id, NOTES).await.unwrap();
-        assert_eq!(
-            (report.events, report.items, report.facts),
-            (info.head, rows.len() as u64, notes.head)
-        );
+        let seen = (report.events, report.items, report.facts);
+        if !ordinals.eq(1..=info.head) || seen != (info.head, rows.len() as u64, notes.head) {
+            return Err(format!("{} has gaps: {seen:?} of {info:?}", info.id));
+        }
         sessions.push(Session {
             id: info.id,
             head: info.head,
@@ -59,5 +68,5 @@ pub async fn held(store: &dyn Store) -> Held {
             rows,
         });
     }
-    Held(sessions)
+    Ok(Held(sessions))
 }

@@ -1,8 +1,8 @@
 //! The n-th operation fails, for every n.
 
-use crate::oracle::held;
+use crate::oracle::{Held, held};
 use crate::workload::{Done, Workload, config, is_refusal};
-use crate::{block_on, point};
+use crate::{block_on, new_folder, point};
 use folio_fault::sqlite::Vfs;
 use folio_fault::{Disk, Fault, Kind, Kinds, Loss, Replay};
 use folio_store::{Admin, ErrorKind, Store};
@@ -53,7 +53,7 @@ struct Counts {
     found: u64,
     /// Faults that nobody noticed, in a checkpoint for example.
     hidden: u64,
-    /// Power cuts after such a commit.
+    /// Power cuts right after an error.
     images: u64,
 }
 
@@ -63,7 +63,7 @@ fn sweep(test: &str, fault: fn(u64) -> Fault, made: bool) -> Counts {
         all.steps.truncate(2);
         all.states.truncate(3);
     }
-    let template = tempfile::tempdir().unwrap();
+    let template = new_folder();
     if made {
         drop(open(&config(template.path(), None)).unwrap());
     }
@@ -82,6 +82,16 @@ fn sweep(test: &str, fault: fn(u64) -> Fault, made: bool) -> Counts {
     counts
 }
 
+/// How a run with a fault ended.
+struct Ran {
+    /// The steps that were acknowledged.
+    done: usize,
+    /// The next step may have been kept.
+    unknown: bool,
+    /// The fault became an error.
+    noticed: bool,
+}
+
 struct Point {
     folder: TempDir,
     disk: Disk,
@@ -91,7 +101,7 @@ struct Point {
 
 impl Point {
     fn new(template: &TempDir, fault: Fault) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = new_folder();
         for entry in std::fs::read_dir(template.path()).unwrap() {
             let entry = entry.unwrap();
             std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
@@ -109,16 +119,22 @@ impl Point {
     /// Runs the workload with the fault; answers whether it struck.
     fn run(self, all: &Workload, counts: &mut Counts) -> bool {
         self.disk.arm(self.fault);
-        let (done, unknown) = match open(&config(self.folder.path(), Some(self.vfs.name()))) {
+        let ran = match open(&config(self.folder.path(), Some(self.vfs.name()))) {
             Ok(store) => self.work(store, all, counts),
             Err(error) => {
                 is_refusal(&error);
                 counts.closed += 1;
-                (0, false)
+                Ran {
+                    done: 0,
+                    unknown: false,
+                    noticed: true,
+                }
             }
         };
-        let fired = self.disk.fired().is_some();
+        let fired = ran.noticed || self.disk.fired().is_some();
+        counts.hidden += u64::from(fired && !ran.noticed);
         self.disk.disarm();
+        let Ran { done, unknown, .. } = ran;
         let folder = self.folder.path();
         block_on(async {
             let store = reopen(folder);
@@ -134,9 +150,8 @@ impl Point {
         fired
     }
 
-    /// Does the steps as far as they go. Answers how many were acknowledged,
-    /// and whether the next one may have been kept.
-    fn work(&self, store: SqliteStore, all: &Workload, counts: &mut Counts) -> (usize, bool) {
+    /// Does the steps as far as they go, and closes the store.
+    fn work(&self, store: SqliteStore, all: &Workload, counts: &mut Counts) -> Ran {
         let mut refused = false;
         for (at, step) in all.steps.iter().enumerate() {
             let Err(error) = block_on(step.perform(&store)) else {
@@ -147,7 +162,7 @@ impl Point {
             if error.kind() == ErrorKind::Indeterminate {
                 assert_eq!(error.code(), "indeterminate");
                 block_on(is_poisoned(&store, all, at));
-                self.cut_power(all, at, counts);
+                self.cut_power(counts, |held| drop(all.is_right(held, at)));
                 if self.fault.lasting {
                     // What dies with the disk cannot tidy up.
                     self.disk.arm(Fault {
@@ -156,9 +171,14 @@ impl Point {
                     });
                 }
                 drop(store);
-                return (at, true);
+                return Ran {
+                    done: at,
+                    unknown: true,
+                    noticed: true,
+                };
             }
             is_refusal(&error);
+            self.cut_power(counts, |held| assert_eq!(*held, all.states[at]));
             block_on(async {
                 let now = held(&store).await;
                 assert_eq!(now, all.states[at], "a refusal leaves no mark");
@@ -168,20 +188,24 @@ impl Point {
             refused = true;
             counts.refused += 1;
         }
-        counts.hidden += u64::from(!refused && self.disk.fired().is_some());
-        (all.steps.len(), false)
+        drop(store);
+        Ran {
+            done: all.steps.len(),
+            unknown: false,
+            noticed: refused,
+        }
     }
 
     /// The files as they would be found after a power cut now.
-    fn cut_power(&self, all: &Workload, done: usize, counts: &mut Counts) {
+    fn cut_power(&self, counts: &mut Counts, check: impl Fn(&Held)) {
         let record = self.disk.record();
         let mut replay = Replay::new(&record);
         replay.finish();
-        let place = tempfile::tempdir().unwrap();
+        let place = new_folder();
         let seed = crate::seed() ^ self.fault.at;
         for loss in [Loss::Nothing, Loss::Everything, Loss::Some(seed)] {
             replay.image(loss).write_to(place.path()).unwrap();
-            all.is_right(&block_on(held(&reopen(place.path()))), done);
+            check(&block_on(held(&reopen(place.path()))));
             counts.images += 1;
         }
     }
