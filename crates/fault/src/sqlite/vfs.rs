@@ -198,15 +198,12 @@ unsafe extern "C" fn open(
         ptr::write_bytes(file.cast::<u8>(), 0, SHIM_BYTES);
         let mut number = -1;
         if let Some(name) = name_in(run, path) {
-            let mut exists = 0;
-            system!(
-                run.system,
-                xAccess(run.system, path, ffi::SQLITE_ACCESS_EXISTS, &raw mut exists)
-            );
-            if exists == 0 && flags & ffi::SQLITE_OPEN_CREATE == 0 {
+            // SQLite's own question calls an empty file none.
+            let exists = run.folder.join(&name).exists();
+            if !exists && flags & ffi::SQLITE_OPEN_CREATE == 0 {
                 return ffi::SQLITE_CANTOPEN;
             }
-            match run.disk.open(&name, exists != 0) {
+            match run.disk.open(&name, exists) {
                 Ok(file) => number = i64::from(file.0),
                 Err(_) => return ffi::SQLITE_CANTOPEN,
             }

@@ -162,7 +162,9 @@ impl Point {
             if error.kind() == ErrorKind::Indeterminate {
                 assert_eq!(error.code(), "indeterminate");
                 block_on(is_poisoned(&store, all, at));
-                self.cut_power(counts, |held| drop(all.is_right(held, at)));
+                self.cut_power(counts, |held| {
+                    all.is_right(held, at);
+                });
                 if self.fault.lasting {
                     // What dies with the disk cannot tidy up.
                     self.disk.arm(Fault {
