@@ -179,18 +179,20 @@ fn a_full_disk_leaves_nothing() {
     write(&engine, &everything(2)).unwrap();
 }
 
+fn fence(place: &Place) -> u64 {
+    let value: Vec<u8> = place
+        .raw()
+        .query_row("SELECT value FROM meta WHERE key = 'fence'", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    u64::from_le_bytes(value.try_into().unwrap())
+}
+
 #[test]
 fn the_fence_after_a_failed_commit_is_committed_once() {
     let place = Place::new();
     let engine = place.open();
-    let fence = || -> Vec<u8> {
-        place
-            .raw()
-            .query_row("SELECT value FROM meta WHERE key = 'fence'", [], |row| {
-                row.get(0)
-            })
-            .unwrap()
-    };
     engine.demand_fence();
     let raw = place.raw();
     raw.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -202,7 +204,36 @@ fn the_fence_after_a_failed_commit_is_committed_once() {
     raw.execute_batch("ROLLBACK").unwrap();
     write(&engine, &everything(1)).unwrap();
     write(&engine, &everything(2)).unwrap();
-    assert_eq!(fence(), 1_u64.to_le_bytes());
+    assert_eq!(fence(&place), 1);
+}
+
+#[test]
+fn a_wal_that_was_left_behind_is_begun_anew_before_anything_is_read() {
+    let place = Place::new();
+    let engine = place.open();
+    write(&engine, &everything(1)).unwrap();
+    // What a process that is killed now leaves.
+    let left = Place::new();
+    for suffix in ["", "-wal"] {
+        let from = format!("{}{suffix}", place.path.display());
+        let to = format!("{}{suffix}", left.path.display());
+        std::fs::copy(from, to).unwrap();
+    }
+    drop(engine);
+    let wal = format!("{}-wal", left.path.display());
+    let before = std::fs::read(&wal).unwrap();
+
+    let again = left.open();
+    let after = std::fs::read(&wal).unwrap();
+    // The salt, which makes frames belong to a WAL.
+    assert_ne!(before[16..24], after[16..24]);
+    assert!(after.len() < before.len());
+    assert_eq!(read(&again, |s| s.sessions(None, 9).unwrap().len()), 1);
+    assert_eq!(fence(&left), 1);
+    drop(again);
+    // One that was closed leaves none.
+    drop(left.open());
+    assert_eq!(fence(&left), 1);
 }
 
 #[test]

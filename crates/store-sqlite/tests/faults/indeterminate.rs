@@ -143,6 +143,7 @@ pub fn killed() {
                     }
                     let (done, unknown) = run_child(&order);
                     let found = decide(&all, folder.path(), done, unknown);
+                    assert!(lasting || !found, "the fence was raised at once");
                     drop(holder);
                     (done, unknown, found)
                 });
