@@ -31,3 +31,13 @@ pub use disk::{Disk, Fired};
 pub use fault::{Fault, Kind, Kinds};
 pub use image::{Image, Loss, Replay};
 pub use record::{FileNo, Record, Step};
+
+/// A folder for the files of one run, in memory where the system offers that:
+/// what survives is what a record says, and thousands of stores that wait for a
+/// real disk take minutes.
+///
+/// # Errors
+/// What the system says.
+pub fn folder() -> std::io::Result<tempfile::TempDir> {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
+}

@@ -17,7 +17,7 @@ mod vfs;
 /// use folio_fault::{Disk, Fault, sqlite::Vfs};
 /// use rusqlite::{Connection, OpenFlags};
 ///
-/// # let folder = tempfile::tempdir()?;
+/// let folder = folio_fault::folder()?;
 /// let disk = Disk::of_folder(folder.path())?;
 /// let vfs = Vfs::register(folder.path(), disk.clone())?;
 /// let path = folder.path().join("test.db");

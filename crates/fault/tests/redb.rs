@@ -123,7 +123,7 @@ fn every_operation_fails_in_turn_and_nothing_acknowledged_is_lost() {
     for (mode, fault) in modes {
         let mut points = 0;
         for n in 1.. {
-            let folder = tempfile::tempdir().unwrap();
+            let folder = folio_fault::folder().unwrap();
             let disk = disk_in(folder.path());
             disk.arm(fault(n));
             let ran = work(folder.path(), &disk, Durability::Immediate);
@@ -162,7 +162,7 @@ fn is_right(found: Option<u64>, acknowledged: Option<u64>, begun: u64) -> bool {
 
 /// The images that lack an acknowledged batch or cannot be opened, and all.
 fn losing(record: &Record) -> (u64, u64) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folio_fault::folder().unwrap();
     let (mut losing, mut images) = (0, 0);
     let mut replay = Replay::new(record);
     while replay.advance().is_some() {
@@ -188,7 +188,7 @@ fn losing(record: &Record) -> (u64, u64) {
 
 #[test]
 fn no_power_cut_takes_an_acknowledged_batch() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folio_fault::folder().unwrap();
     let disk = disk_in(folder.path());
     work(folder.path(), &disk, Durability::Immediate);
     let (losing, images) = losing(&disk.record());
@@ -198,7 +198,7 @@ fn no_power_cut_takes_an_acknowledged_batch() {
 
 #[test]
 fn commits_that_are_not_synced_are_caught() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folio_fault::folder().unwrap();
     let disk = disk_in(folder.path());
     work(folder.path(), &disk, Durability::None);
     let (losing, images) = losing(&disk.record());

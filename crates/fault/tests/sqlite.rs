@@ -19,7 +19,7 @@ fn open(folder: &Path, vfs: &Vfs) -> Connection {
 
 /// Commits of one row each, acknowledged one by one, with some checkpoints.
 fn record(journal: &str, synchronous: &str) -> Record {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folio_fault::folder().unwrap();
     let disk = Disk::of_folder(folder.path()).unwrap();
     let vfs = Vfs::register(folder.path(), disk.clone()).unwrap();
     let conn = open(folder.path(), &vfs);
@@ -78,7 +78,7 @@ struct Losses {
 }
 
 fn losses(record: &Record) -> Losses {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folio_fault::folder().unwrap();
     let mut losses = Losses::default();
     let mut replay = Replay::new(record);
     while replay.advance().is_some() {
@@ -150,7 +150,7 @@ fn syncs_that_are_left_out_are_noticed() {
 
 #[test]
 fn a_fault_strikes_once_or_lasts_and_names_what_it_struck() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folio_fault::folder().unwrap();
     let disk = Disk::of_folder(folder.path()).unwrap();
     let vfs = Vfs::register(folder.path(), disk.clone()).unwrap();
     let conn = open(folder.path(), &vfs);

@@ -2,7 +2,7 @@
 
 use crate::oracle::{Held, held};
 use crate::workload::{Done, Step, Workload, config};
-use crate::{block_on, new_folder, point, seed};
+use crate::{MOST_POINTS, block_on, is_whole, new_folder, point, seed};
 use folio_core::SessionId;
 use folio_fault::sqlite::Vfs;
 use folio_fault::{Disk, Fault, Image, Kind, Kinds, Loss, Replay};
@@ -125,7 +125,7 @@ pub fn killed() {
         ("another process", false, true),
     ] {
         for lasting in [false, true] {
-            for at in 1.. {
+            for at in 1..MOST_POINTS {
                 let name = format!("sync={at} lasting={lasting} held by {who}");
                 let ran = point(TEST, &name, || {
                     let folder = new_folder();
@@ -160,7 +160,7 @@ pub fn killed() {
         }
     }
     println!("{TEST}: {kills} kills, {unknowns} indeterminate commits, {founds} of them found");
-    assert!(unknowns > 0 && founds > 0);
+    assert!((unknowns > 0 && founds > 0) || !is_whole());
 }
 
 /// Opens a store whose process died, and sees that it decides once. Answers
@@ -209,7 +209,7 @@ pub fn cut() {
     let template = new_folder();
     drop(open(&config(template.path(), None)).unwrap());
     let (mut restarts, mut images) = (0_u64, 0_u64);
-    for at in 1.. {
+    for at in 1..MOST_POINTS {
         let ran = point(TEST, &format!("sync={at}"), || {
             restart_and_cut(&all, template.path(), at)
         });
@@ -226,7 +226,7 @@ pub fn cut() {
         "{TEST}: {restarts} restarts, {images} images, seed {}",
         seed()
     );
-    assert!(restarts > 0 && images > 0);
+    assert!((restarts > 0 && images > 0) || !is_whole());
 }
 
 /// Answers the images that were checked, or `None` if every step was done.

@@ -60,6 +60,10 @@ fn main() -> ExitCode {
             images::whole,
         ),
         trial(
+            "images/a_second_power_cut_while_opening_takes_nothing",
+            images::twice,
+        ),
+        trial(
             "images/syncs_that_are_left_out_are_caught",
             images::sabotaged,
         ),
@@ -74,19 +78,24 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         .block_on(future)
 }
 
-/// A folder in memory where there is one: what survives is what the record
-/// says, and thousands of stores that wait for a real disk take minutes.
 fn new_folder() -> TempDir {
-    tempfile::tempdir_in("/dev/shm")
-        .or_else(|_| tempfile::tempdir())
-        .unwrap()
+    folio_fault::folder().unwrap()
 }
 
 fn seed() -> u64 {
     std::env::var(SEED).map_or(20_260, |seed| seed.parse().unwrap())
 }
 
-/// Runs one point; if it fails, says how to run it again.
+/// Whether all points are run, and not one alone.
+fn is_whole() -> bool {
+    std::env::var_os(ONLY).is_none()
+}
+
+/// More points than any workload has.
+const MOST_POINTS: u64 = 10_000;
+
+/// Runs one point, unless another one alone is wanted; if it fails, says how to
+/// run it again.
 fn point<T>(test: &str, name: &str, run: impl FnOnce() -> T) -> Option<T> {
     if std::env::var(ONLY).is_ok_and(|only| only != name) {
         return None;
