@@ -150,10 +150,7 @@ pub fn twice() {
             }
         }
     }
-    println!(
-        "{TEST}: {stores} stores, {images} images, seed {}",
-        crate::seed()
-    );
+    println!("{TEST}: {stores} stores, {images} images, seed {}", seed());
     assert!((stores > 0 && images > 0) || !is_whole());
 }
 
