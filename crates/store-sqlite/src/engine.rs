@@ -9,7 +9,7 @@ use crate::wal::Wal;
 use crate::{SqliteConfig, sql};
 use folio_store::engine::{Capabilities, Engine, ReadWork, WriteWork};
 use folio_store::{ErrorKind, StoreError};
-use rusqlite::Connection;
+use rusqlite::{Connection, ffi};
 use std::hash::{BuildHasher, Hasher};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +41,8 @@ pub struct SqliteEngine {
     readers: Mutex<Vec<Connection>>,
     changes: Mutex<Changes>,
     writer: Option<Mutex<Writer>>,
-    /// A commit failed, and nothing was committed since.
+    /// The WAL may hold what no sync has seen: a commit failed, or a process
+    /// left it behind. Nothing is committed before the fence.
     fence_due: AtomicBool,
     owner: Mutex<Option<Owner>>,
 }
@@ -59,17 +60,30 @@ impl SqliteEngine {
     /// # Errors
     /// A typed error that says what to do; nothing was created or changed then.
     pub fn open(config: &SqliteConfig) -> Result<Self, StoreError> {
-        let (source, writing) = schema::open(config)?;
+        let (source, opened) = schema::open(config)?;
         let files = source.files();
-        let wal = Wal::new(&files, source.busy_timeout());
+        // The WAL may hold what no sync has seen: a process left it behind.
+        let fence_due = AtomicBool::new(opened.as_ref().is_some_and(|opened| opened.has_wal));
+        let writer = opened.map(|opened| Writer {
+            conn: opened.conn,
+            lock: opened.lock,
+            wal: Wal::new(&files, source.busy_timeout()),
+        });
+        if let Some(writer) = &writer
+            && let Ok(_held) = writer.lock.acquire()
+        {
+            // At once if possible, so that nothing is read that a power cut
+            // could take back; otherwise before the first write.
+            let _ = fence(&writer.conn, &fence_due);
+        }
         Ok(Self {
             path: config.path.clone(),
             files,
             source,
             readers: Mutex::default(),
             changes: Mutex::default(),
-            writer: writing.map(|(conn, lock)| Mutex::new(Writer { conn, lock, wal })),
-            fence_due: AtomicBool::new(false),
+            writer: writer.map(Mutex::new),
+            fence_due,
             owner: Mutex::default(),
         })
     }
@@ -240,16 +254,23 @@ impl Drop for Open<'_> {
     }
 }
 
-/// Commits a row of no meaning after a commit that failed.
+/// Begins the WAL anew, with a row of no meaning, where it may hold frames that
+/// no sync has seen.
 ///
-/// The frames of the failed commit may still stand in the WAL, where the next
-/// start would take them for committed. The fence overwrites them, so that from
-/// here on the batch is found or not found once and for all.
+/// A failed sync may have lost for good what it was to keep, and no later one
+/// says so. The frames may still be found as long as the system runs, and be
+/// gone after a power cut, with all that was committed behind them. So what
+/// counts is copied into the database and synced there, and the fence begins a
+/// WAL in which nothing of the old one is valid. From here on a batch is found
+/// or not found once and for all.
 fn fence(conn: &Connection, due: &AtomicBool) -> Result<(), StoreError> {
     if !due.load(Ordering::Acquire) {
         return Ok(());
     }
     let raised = (|| {
+        // Where readers are in the way the WAL stays, and the fence overwrites
+        // the frames behind the last commit that others can see.
+        conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         let open = Open::begin(conn, "BEGIN IMMEDIATE")?;
         let last: Vec<u8> = conn.query_row(sql::META, ["fence"], |row| row.get(0))?;
         let last = <[u8; 8]>::try_from(&*last).map_or(0, u64::from_le_bytes);
@@ -262,16 +283,13 @@ fn fence(conn: &Connection, due: &AtomicBool) -> Result<(), StoreError> {
             ErrorKind::Unavailable,
             "store_poisoned",
             format!(
-                "a commit failed and the disk still refuses ({error}): \
+                "an earlier commit was not synced and the disk still refuses ({error}): \
                  nothing was written, try again when the disk is mended"
             ),
         )
         .caused_by(error)
     })?;
     due.store(false, Ordering::Release);
-    // Writes anew what the failed sync may have lost of the database. Where
-    // readers are in the way the next checkpoint does it.
-    let _ = empty_wal(conn);
     Ok(())
 }
 
@@ -279,6 +297,17 @@ fn fence(conn: &Connection, due: &AtomicBool) -> Result<(), StoreError> {
 fn empty_wal(conn: &Connection) -> Result<(), Error> {
     let busy: bool = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     if busy { Err(Error::InTheWay) } else { Ok(()) }
+}
+
+/// Whether a commit failed while its frames were written: the last of them makes
+/// the commit, so there is none, and the next one overwrites the others.
+fn failed_before_sync(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| {
+        matches!(
+            error.extended_code,
+            ffi::SQLITE_FULL | ffi::SQLITE_IOERR_WRITE
+        )
+    })
 }
 
 impl Engine for SqliteEngine {
@@ -313,6 +342,9 @@ impl Engine for SqliteEngine {
             wal.bound(conn);
             return Ok(());
         };
+        if failed_before_sync(&error) {
+            return Err(Error::from(error).into());
+        }
         self.fence_due.store(true, Ordering::Release);
         // At once if possible, so that reads tell the truth about the batch;
         // otherwise before the next write.

@@ -245,6 +245,13 @@ pub enum Erase {
         /// The ordinals, each with the hash of the id.
         events: Vec<(u64, Option<u64>)>,
     },
+    /// What events of a log cite.
+    Citations {
+        /// The log.
+        log_no: u64,
+        /// The ordinals.
+        ordinals: Vec<u64>,
+    },
     /// The runs of a log with a number above this one.
     Runs {
         /// The log.

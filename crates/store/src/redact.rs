@@ -88,7 +88,14 @@ pub(crate) fn redact(
     }
     let mut writes = Vec::new();
     for (log_no, redacted) in by_log {
+        // What an event cites is its payload too.
+        let ordinals = redacted
+            .iter()
+            .map(|row| row.ordinal)
+            .filter(|ordinal| ordinals.contains(ordinal))
+            .collect();
         writes.push(Writes {
+            erase: vec![Erase::Citations { log_no, ordinals }],
             log: txn.log(log_no)?,
             redacted,
             ..Writes::default()

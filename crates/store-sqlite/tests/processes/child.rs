@@ -2,6 +2,7 @@
 //! standard output and stops when its standard input ends.
 
 use folio_core::{CanonicalEvent, Direction, Item, SessionId};
+use folio_store::engine::Engine;
 use folio_store::{
     Admin, AppendBatch, ItemIndex, ItemQuery, Ledger, NewSession, RangeQuery, Start, StoreError,
 };

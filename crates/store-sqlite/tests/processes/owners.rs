@@ -2,6 +2,7 @@
 
 use crate::child::{session, wait};
 use crate::process::Process;
+use folio_store::engine::Engine;
 use folio_store::{Ledger, NewSession};
 use folio_store_sqlite::{SqliteConfig, SqliteStore, open};
 use std::path::{Path, PathBuf};
