@@ -135,7 +135,10 @@ pub fn everything(tables: &impl Tables) -> Result<Vec<String>, Error> {
     found.rows(tables.item_segs()?, |_, _, _: SegRow| {})?;
     found.rows(tables.contrib_logs()?, |found, key, row: ContribLogRow| {
         found.unless(logs.contains(&key.0), || {
-            format!("the notes log {} belongs to no log {}", row.contrib_no, key.0)
+            format!(
+                "the notes log {} belongs to no log {}",
+                row.contrib_no, key.0
+            )
         });
         contribs.insert(row.contrib_no);
     })?;

@@ -7,8 +7,8 @@ use crate::health::{Health, caught};
 use crate::reader::Txn;
 use crate::schema::{self, Source};
 use crate::tables::{Reading, Writing};
-use folio_store::StoreError;
 use folio_store::engine::{Capabilities, Engine, ReadWork, WriteWork};
+use folio_store::{ErrorKind, StoreError};
 use redb::{Database, ReadableDatabase, WriteTransaction};
 use std::hash::{BuildHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -78,7 +78,10 @@ impl RedbEngine {
         let database = self
             .health
             .guard(|| self.source.reopen())
-            .map_err(|error| poisoned(&error.to_string()))?;
+            .map_err(|error| match StoreError::from(error) {
+                error if error.kind() == ErrorKind::Corrupt => error,
+                error => poisoned(&error.to_string()),
+            })?;
         *slot = Some(Arc::new(database));
         self.health.set_broken(false);
         Ok(())
@@ -244,6 +247,20 @@ impl RedbEngine {
     /// Makes the disk fail.
     pub(crate) fn faults(&self) -> &crate::tests::Faults {
         &self.source.faults
+    }
+
+    /// Behaves as after a commit that failed.
+    pub(crate) fn demand_fence(&self) {
+        lock(&self.writer).fence_due = true;
+        self.health.set_broken(true);
+    }
+
+    /// What a panic inside redb becomes.
+    pub(crate) fn panic_in_redb(&self) -> StoreError {
+        let panicked = self
+            .health
+            .guard(|| -> Result<(), Error> { panic!("as redb does") });
+        panicked.unwrap_err().into()
     }
 
     /// The database, for what only tests do.

@@ -52,7 +52,7 @@ pub enum Error {
 }
 
 /// Why a path cannot be opened as a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// It is a directory.
     #[error("this is a directory; name the file that holds the store")]
@@ -85,19 +85,23 @@ pub enum Refusal {
          close that one first, or use it"
     )]
     Locked,
+    /// It cannot be read.
+    #[error("the database file is damaged ({0}); keep it and restore a copy")]
+    Damaged(String),
     /// The operating system refuses.
     #[error("the file cannot be opened; check its permissions and those of its directory")]
     Unreachable,
 }
 
 impl Refusal {
-    fn kind_and_code(self) -> (ErrorKind, &'static str) {
+    fn kind_and_code(&self) -> (ErrorKind, &'static str) {
         match self {
             Self::Directory => (ErrorKind::Invalid, "store_is_directory"),
             Self::NotAStore => (ErrorKind::Invalid, "store_not_a_store"),
             Self::Newer { .. } => (ErrorKind::Unsupported, "store_newer_schema"),
             Self::ReadOnly => (ErrorKind::Unavailable, "store_read_only"),
             Self::Missing | Self::NoDirectory => (ErrorKind::NotFound, "store_missing"),
+            Self::Damaged(_) => (ErrorKind::Corrupt, "database_damaged"),
             Self::Locked => (ErrorKind::Unavailable, "store_locked"),
             Self::Unreachable => (ErrorKind::Unavailable, "store_unreachable"),
         }

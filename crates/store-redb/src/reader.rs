@@ -99,9 +99,13 @@ impl<T: Tables> Snapshot for Txn<'_, T> {
         );
         self.read(|tables| {
             let ids = tables.event_ids()?;
-            let mut found = collect(ids, bounds, Direction::Newer, usize::MAX, |key, _| {
-                Ok(key.3)
-            })?;
+            let mut found = collect(
+                ids,
+                bounds,
+                Direction::Newer,
+                usize::MAX,
+                |key, _| Ok(key.3),
+            )?;
             found.sort_unstable();
             Ok(found)
         })
@@ -152,9 +156,14 @@ impl<T: Tables> Snapshot for Txn<'_, T> {
     fn run_by_id(&self, log_no: u64, run_id: &str) -> Result<Option<RunRow>, StoreError> {
         self.read(|tables| {
             let (runs, ids) = (tables.runs()?, tables.runs_id()?);
-            run_by(runs, ids, (log_no, run_id), u32::MAX, Direction::Newer, |row| {
-                row.spine.run_id.as_str()
-            })
+            run_by(
+                runs,
+                ids,
+                (log_no, run_id),
+                u32::MAX,
+                Direction::Newer,
+                |row| row.spine.run_id.as_str(),
+            )
         })
     }
 
@@ -178,9 +187,14 @@ impl<T: Tables> Snapshot for Txn<'_, T> {
         }
         self.read(|tables| {
             let (runs, ids) = (tables.runs()?, tables.runs_turn()?);
-            run_by(runs, ids, (log_no, turn_id), before, Direction::Older, |row| {
-                row.spine.turn_id.as_str()
-            })
+            run_by(
+                runs,
+                ids,
+                (log_no, turn_id),
+                before,
+                Direction::Older,
+                |row| row.spine.turn_id.as_str(),
+            )
         })
     }
 

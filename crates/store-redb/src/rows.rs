@@ -383,10 +383,7 @@ impl Row for Item {
         item_checksum(*index_no, self.position, packed)
     }
 
-    fn unpack(
-        &(_, ordinal, slot): &KeyOf<'_, Self>,
-        reader: &mut Reader<'_>,
-    ) -> Option<Self> {
+    fn unpack(&(_, ordinal, slot): &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
         decode_item(Position { ordinal, slot }, reader.rest()).ok()
     }
 }

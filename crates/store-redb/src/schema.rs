@@ -14,8 +14,8 @@ use folio_codec::FORMAT_VERSION;
 use folio_store::engine::Counters;
 use redb::backends::FileBackend;
 use redb::{
-    Builder, ConcurrencyMode, Database, Durability, ReadableDatabase,
-    StorageBackend, TableError, WriteTransaction,
+    Builder, ConcurrencyMode, Database, Durability, ReadableDatabase, StorageBackend, TableError,
+    WriteTransaction,
 };
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -82,17 +82,10 @@ impl Failure {
     fn at(self, path: &Path) -> Error {
         let why = match self {
             Self::Refused(why) => why,
-            Self::Failed(Error::Redb(error)) => match *error {
-                redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch => {
-                    Refusal::Locked
-                }
-                // Older formats of redb, which no store was ever kept in.
-                redb::Error::UpgradeRequired(_) => Refusal::NotAStore,
-                redb::Error::Io(error) => match refusal(&error) {
-                    Some(why) => why,
-                    None => return error.into(),
-                },
-                error => return Error::Redb(Box::new(error)),
+            Self::Failed(Error::Panicked(text)) => Refusal::Damaged(text),
+            Self::Failed(Error::Redb(error)) => match refusal(&error) {
+                Some(why) => why,
+                None => return Error::Redb(error),
             },
             Self::Failed(error) => return error,
         };
@@ -101,15 +94,28 @@ impl Failure {
     }
 }
 
-/// What an error of the operating system says about a path.
-fn refusal(error: &io::Error) -> Option<Refusal> {
-    match error.kind() {
-        io::ErrorKind::NotFound => Some(Refusal::Missing),
-        io::ErrorKind::IsADirectory => Some(Refusal::Directory),
-        io::ErrorKind::ReadOnlyFilesystem => Some(Refusal::ReadOnly),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory => {
-            Some(Refusal::Unreachable)
+/// What an error of redb, or of the operating system, says about a file.
+fn refusal(error: &redb::Error) -> Option<Refusal> {
+    match error {
+        redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch => {
+            Some(Refusal::Locked)
         }
+        // Older formats of redb, which no store was ever kept in.
+        redb::Error::UpgradeRequired(_) => Some(Refusal::NotAStore),
+        redb::Error::Corrupted(text) => Some(Refusal::Damaged(text.clone())),
+        redb::Error::Io(error) => match error.kind() {
+            io::ErrorKind::NotFound => Some(Refusal::Missing),
+            io::ErrorKind::IsADirectory => Some(Refusal::Directory),
+            io::ErrorKind::ReadOnlyFilesystem => Some(Refusal::ReadOnly),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory => {
+                Some(Refusal::Unreachable)
+            }
+            // Pages that the file says it has are not there.
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
+                Some(Refusal::Damaged(error.to_string()))
+            }
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -217,10 +223,7 @@ impl Source {
 
     /// Opens the file for writing, and makes the tables if there is none.
     fn open_writer(&self, create: bool) -> Result<Database, Failure> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&self.path)?;
+        let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
         let database = caught(|| {
             let backend = self.backend(file)?;
             Ok(self.builder().create_with_backend(backend)?)

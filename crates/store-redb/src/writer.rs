@@ -160,10 +160,7 @@ fn put_item(
     put(&mut tables.items, (index_no, at.ordinal, at.slot), item)?;
     if is_new {
         let hash = hash64(item.base().as_bytes());
-        mark(
-            &mut tables.item_keys,
-            (index_no, hash, at.ordinal, at.slot),
-        )?;
+        mark(&mut tables.item_keys, (index_no, hash, at.ordinal, at.slot))?;
     }
     Ok(())
 }
@@ -175,10 +172,7 @@ fn put_seg(tables: &mut Writing<'_>, index_no: u64, row: &SegRow) -> Result<(), 
 
 fn insert_fact(tables: &mut Writing<'_>, contrib_no: u64, row: &FactRow) -> Result<(), Error> {
     insert(&mut tables.contrib_facts, (contrib_no, row.seq), row)?;
-    mark(
-        &mut tables.contrib_items,
-        (contrib_no, row.anchor, row.seq),
-    )?;
+    mark(&mut tables.contrib_items, (contrib_no, row.anchor, row.seq))?;
     let hash = hash64(row.id.as_bytes());
     mark(&mut tables.contrib_ids, (contrib_no, hash, row.seq))
 }
