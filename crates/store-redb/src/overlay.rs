@@ -12,7 +12,8 @@ use std::io;
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-const BLOCK: u64 = 4096;
+/// Bytes that are kept together.
+const BLOCK: usize = 4096;
 
 /// The backend.
 #[derive(Debug)]
@@ -64,15 +65,19 @@ impl Overlay {
     }
 }
 
+/// Where in its block an offset lies.
+fn in_block(offset: u64) -> usize {
+    usize::try_from(offset % BLOCK as u64).unwrap_or(0)
+}
+
 /// The parts of a range that lie in one block each: the block, where in it, and
 /// how many bytes.
-fn parts(mut offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize)> {
-    let mut left = len as u64;
+fn parts(mut offset: u64, mut left: usize) -> impl Iterator<Item = (u64, usize, usize)> {
     std::iter::from_fn(move || {
-        let at = offset % BLOCK;
+        let at = in_block(offset);
         let n = left.min(BLOCK - at);
-        let part = (offset - at, at as usize, n as usize);
-        offset += n;
+        let part = (offset - at as u64, at, n);
+        offset += n as u64;
         left -= n;
         (n > 0).then_some(part)
     })
@@ -104,9 +109,13 @@ impl StorageBackend for Overlay {
         let mut written = self.change();
         if len < written.len {
             written.from_file = written.from_file.min(len);
-            drop(written.blocks.split_off(&len.next_multiple_of(BLOCK)));
-            let at = (len % BLOCK) as usize;
-            if let Some(bytes) = written.blocks.get_mut(&(len - len % BLOCK)) {
+            drop(
+                written
+                    .blocks
+                    .split_off(&len.next_multiple_of(BLOCK as u64)),
+            );
+            let at = in_block(len);
+            if let Some(bytes) = written.blocks.get_mut(&(len - at as u64)) {
                 bytes[at..].fill(0);
             }
         }
@@ -123,7 +132,7 @@ impl StorageBackend for Overlay {
         let mut done = 0;
         for (block, at, n) in parts(offset, data.len()) {
             if !written.blocks.contains_key(&block) {
-                let mut bytes = vec![0; BLOCK as usize].into_boxed_slice();
+                let mut bytes = vec![0; BLOCK].into_boxed_slice();
                 self.read_file(written.from_file, block, &mut bytes)?;
                 written.blocks.insert(block, bytes);
             }

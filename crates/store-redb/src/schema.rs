@@ -266,26 +266,26 @@ impl Source {
             path: name.into(),
             ..self.clone()
         };
-        let made = draft.make().and_then(|()| {
-            match fs::hard_link(&draft.path, &self.path) {
-                Ok(()) => Ok(()),
-                // Somebody was faster.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-                // Where nothing can be linked, an empty file becomes the store.
-                Err(_) => Ok(drop(
-                    OpenOptions::new()
-                        .write(true)
-                        .create(true)
-                        .truncate(false)
-                        .open(&self.path)?,
-                )),
-            }
-        });
+        let made = draft.make().and_then(|()| self.take(&draft.path));
         // A draft that stays is not in the way of anything.
         let _ = fs::remove_file(&draft.path);
         made?;
         sync_folder(folder)?;
         Ok(())
+    }
+
+    /// Gives a store its place, unless something stands there by now.
+    fn take(&self, draft: &Path) -> Result<(), Failure> {
+        match fs::hard_link(draft, &self.path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                // Where nothing can be linked, the store is made in its place.
+                let mut options = OpenOptions::new();
+                options.write(true).create(true).truncate(false);
+                options.open(&self.path)?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes a store in a file of its own.

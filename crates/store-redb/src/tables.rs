@@ -5,6 +5,11 @@
 //! and the packed row (`rows`); a table that only finds rows of another one has
 //! empty values. A new table is one line below.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "keys are small tuples, made where they are used"
+)]
+
 use crate::error::Error;
 use crate::rows::{KeyOf, Row};
 use folio_core::Direction;

@@ -67,8 +67,7 @@ fn each_flip_is_found<K: Key + 'static>(
             Some(value)
         }
     };
-    for at in 0..24 {
-        let bit = (at % 8) as u8;
+    for (at, bit) in (0..24).zip((0..8).cycle()) {
         change(&engine, table, flip(at, bit));
         found("a flipped bit");
         change(&engine, table, flip(at, bit));
@@ -166,7 +165,8 @@ fn damaged_rows_are_named() {
 
 #[test]
 fn a_damaged_event_keeps_its_place() {
-    let damages: [fn(&[u8]) -> Vec<u8>; 5] = [
+    type Damage = fn(&[u8]) -> Vec<u8>;
+    let damages: [Damage; 5] = [
         |row| [&row[..row.len() - 1], b"x"].concat(),
         |row| [row, b"\0"].concat(),
         |row| [&[row[0] ^ 1], &row[1..]].concat(),
