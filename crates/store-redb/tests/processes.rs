@@ -1,20 +1,51 @@
 //! What a process that dies leaves behind, and what a second one is told.
-#![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+//!
+//! The test program is its own second process: told a part, it plays it until
+//! it is killed.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use folio_core::SessionId;
 use folio_store::{Admin, AppendBatch, Ledger, NewSession, RangeQuery};
 use folio_store_redb::{RedbConfig, RedbStore, open};
 use folio_testkit::workload::{Periodic, Random};
+use libtest_mimic::{Arguments, Trial};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::time::Duration;
 
+/// Tells a child its part.
+const PART: &str = "FOLIO_TEST_PART";
 /// Tells a child which store it works on.
 const STORE: &str = "FOLIO_TEST_STORE";
-/// Says that what follows is the child's and not the test runner's.
-const SAYS: &str = "child says ";
+
+/// Events of a turn, which are one batch.
+const TURN: u64 = 14;
+
+fn main() -> ExitCode {
+    match std::env::var(PART).as_deref() {
+        Ok("append") => append_until_killed(),
+        Ok("hold") => hold_the_store(),
+        Ok(part) => panic!("there is no part {part}"),
+        Err(_) => {
+            let trials = vec![
+                Trial::test("what_was_acknowledged_is_there_after_a_kill", || {
+                    what_was_acknowledged_is_there_after_a_kill();
+                    Ok(())
+                }),
+                Trial::test("a_second_process_is_told_who_may", || {
+                    a_second_process_is_told_who_may();
+                    Ok(())
+                }),
+            ];
+            libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+        }
+    }
+}
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
@@ -27,9 +58,9 @@ fn session() -> SessionId {
     SessionId::new("s1").unwrap()
 }
 
-fn say(what: impl std::fmt::Display) {
+fn say(what: u64) {
     let mut out = std::io::stdout();
-    writeln!(out, "{SAYS}{what}").unwrap();
+    writeln!(out, "{what}").unwrap();
     out.flush().unwrap();
 }
 
@@ -40,9 +71,9 @@ struct Other {
 }
 
 impl Other {
-    fn start(test: &str, path: &Path) -> Self {
+    fn start(part: &str, path: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", test, "--ignored", "--nocapture"])
+            .env(PART, part)
             .env(STORE, path)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -54,16 +85,10 @@ impl Other {
 
     /// What it says next; `None` once it is dead.
     fn hear(&mut self) -> Option<u64> {
-        loop {
-            let mut line = String::new();
-            if self.lines.read_line(&mut line).unwrap() == 0 {
-                return None;
-            }
-            // The runner may have begun the line.
-            if let Some((_, said)) = line.split_once(SAYS) {
-                return Some(said.trim().parse().unwrap());
-            }
-        }
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        // A line that was cut off says nothing.
+        line.strip_suffix('\n').map(|said| said.parse().unwrap())
     }
 
     fn kill(&mut self) {
@@ -84,31 +109,32 @@ fn store_of_child() -> RedbStore {
     open(&RedbConfig::new(path)).unwrap()
 }
 
-#[test]
-#[ignore = "the child of the tests below, which they start and kill"]
-fn child_appends_until_it_is_killed() {
+/// A child's part: appends turn after turn and says each head once it is
+/// acknowledged.
+fn append_until_killed() -> ! {
     block_on(async {
         let store = store_of_child();
         if store.session(&session()).await.is_err() {
             let new = NewSession::native(session());
             store.create_session(new).await.unwrap();
         }
-        let mut turn = store.session(&session()).await.unwrap().head / 14;
+        let mut turn = store.session(&session()).await.unwrap().head / TURN;
         loop {
             let batch = AppendBatch::native(Periodic::new("s1").batch(turn, 1));
             let done = store.append(&session(), batch).await.unwrap();
             say(done.high_water);
             turn += 1;
         }
-    });
+    })
 }
 
-#[test]
-#[ignore = "the child of a test below, which it starts and kills"]
-fn child_holds_the_store() {
+/// A child's part: opens the store, says so and keeps it.
+fn hold_the_store() -> ! {
     let _store = store_of_child();
     say(0);
-    std::thread::sleep(Duration::from_secs(60));
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Whether redb has nothing to repair.
@@ -122,14 +148,13 @@ fn opens_at_once(path: &Path) -> bool {
     !repairs.load(std::sync::atomic::Ordering::SeqCst)
 }
 
-#[test]
 fn what_was_acknowledged_is_there_after_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sessions.redb");
     let mut random = Random::new(17);
     let mut acknowledged = 0;
-    for round in 0..12 {
-        let mut child = Other::start("child_appends_until_it_is_killed", &path);
+    for round in 0..30 {
+        let mut child = Other::start("append", &path);
         // Some are killed at the very start, before or while they make the
         // store; the others after some commits, at any moment of the next.
         let commits = random.below(8);
@@ -156,7 +181,7 @@ fn what_was_acknowledged_is_there_after_a_kill() {
                 return;
             };
             assert!(info.head >= acknowledged, "round {round}: events are lost");
-            assert_eq!(info.head % 14, 0, "round {round}: half a batch");
+            assert_eq!(info.head % TURN, 0, "round {round}: half a batch");
             let report = store.verify(&session()).await.unwrap();
             assert_eq!(report.findings, []);
             assert_eq!(report.events, info.head);
@@ -173,11 +198,10 @@ fn what_was_acknowledged_is_there_after_a_kill() {
     assert!(acknowledged > 0);
 }
 
-#[test]
 fn a_second_process_is_told_who_may() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sessions.redb");
-    let mut child = Other::start("child_holds_the_store", &path);
+    let mut child = Other::start("hold", &path);
     assert_eq!(child.hear(), Some(0));
     for config in [RedbConfig::new(&path), RedbConfig::new(&path).read_only()] {
         let error = open(&config).unwrap_err();
