@@ -209,14 +209,14 @@ impl Engine for RedbEngine {
         getrandom::u64().unwrap_or_else(|_| std::hash::RandomState::new().build_hasher().finish())
     }
 
-    /// Reads every row of one state: its checksum, and whether what leads to it
-    /// and what it leads to are there.
+    /// Reads every row of one state: whether it fits its checksum, is found by
+    /// its key, and has what it belongs to or leads to.
     ///
     /// redb's own `check_integrity` is not used: it wants the file for itself,
-    /// so it would end every read that is under way, and it repairs what it
-    /// finds, while damage is to be kept and looked at. It compares the
-    /// checksums of pages, and these here those of rows, which cover the same
-    /// bytes but for free ones.
+    /// so every read would have to end first, and it repairs what it finds,
+    /// while damage is to be kept and looked at. It compares the checksums of
+    /// pages; the walk reads the same pages, but for free ones, by what is
+    /// expected of their rows.
     fn check(&self) -> Result<(), StoreError> {
         let database = self.database()?;
         let found = self.health.guard(|| {
