@@ -3,7 +3,7 @@
 use crate::RedbConfig;
 use crate::check;
 use crate::error::{Error, Refusal, damaged_handle, indeterminate, poisoned, transaction_failed};
-use crate::health::{Health, caught};
+use crate::health::Health;
 use crate::reader::Txn;
 use crate::schema::{self, Source};
 use crate::tables::{Reading, Writing};
@@ -64,8 +64,7 @@ impl RedbEngine {
         let until = Instant::now() + READS_END_WITHIN;
         while let Some(shared) = slot.take() {
             match Arc::try_unwrap(shared) {
-                // What closing says is about the state that is given up.
-                Ok(database) => drop(caught(|| Ok(database.close()?))),
+                Ok(database) => schema::release(database),
                 Err(shared) => {
                     *slot = Some(shared);
                     if Instant::now() > until {
@@ -122,13 +121,7 @@ impl RedbEngine {
 
 impl Drop for RedbEngine {
     fn drop(&mut self) {
-        let database = lock(&self.database).take();
-        // Closing writes, and may panic on a damaged file. A close that fails
-        // leaves a file that the next start repairs.
-        let _ = caught(|| {
-            drop(database);
-            Ok(())
-        });
+        schema::release(lock(&self.database).take());
     }
 }
 
