@@ -135,12 +135,13 @@ impl Engine for RedbEngine {
         let database = self.database()?;
         let txn = self.health.guard(|| Ok(database.begin_read()?))?;
         let txn = Txn::new(Reading::new(txn), &self.health);
-        let done = work(&txn);
+        // A panic of the work passes, but not through redb.
+        let done = catch_unwind(AssertUnwindSafe(|| work(&txn)));
         self.health.guard(|| {
             drop(txn);
             Ok(())
         })?;
-        done
+        done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     fn write(&self, work: WriteWork<'_>) -> Result<(), StoreError> {
