@@ -11,8 +11,9 @@ use folio_store::{
     Start, Store, StoreError, StoredEvent, VerifyReport,
 };
 use std::fmt::Debug;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// A row with its identity: key, revision, JSON.
 pub type Row = (String, u64, String);
@@ -25,6 +26,13 @@ pub fn session_id(id: &str) -> SessionId {
 /// The code of a refusal; panics if it was none.
 pub fn code<T: Debug>(result: Result<T, StoreError>) -> &'static str {
     result.expect_err("this must be refused").code()
+}
+
+/// Polls a future once.
+pub fn poll_once<T>(future: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Poll<T> {
+    future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Creates a session for a program's own events.
@@ -333,9 +341,8 @@ impl Bench {
     pub fn hand_over(&mut self, id: &str) {
         let batch = AppendBatch::native(vec![self.events.user(id, "text")]);
         let mut append = self.store.append(&self.session, batch);
-        let mut context = Context::from_waker(Waker::noop());
         // Its first poll gives it its place; whether it is ready does not matter.
-        let _ = append.as_mut().poll(&mut context);
+        let _ = poll_once(&mut append);
     }
 
     /// Appends a batch that must be refused and must leave no mark.
