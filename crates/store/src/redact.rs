@@ -30,8 +30,9 @@ struct Targets {
     events: BTreeSet<u64>,
     /// Events that only lose the source record that they keep.
     sources: BTreeSet<u64>,
-    /// Facts by contribution log: its number, its source, the row.
-    facts: Vec<(u64, String, FactRow)>,
+    /// Facts by the number of their contribution log and their sequence, each
+    /// with its source.
+    facts: BTreeMap<(u64, u64), (String, FactRow)>,
 }
 
 /// Takes the payload out of items and contributions.
@@ -46,8 +47,8 @@ pub(crate) fn redact(
     let ordinals: Vec<u64> = targets.events.iter().copied().collect();
     let facts = targets
         .facts
-        .iter()
-        .map(|(_, source, row)| (source.clone(), row.seq))
+        .values()
+        .map(|(source, row)| (source.clone(), row.seq))
         .collect();
     let mut by_log: BTreeMap<u64, Vec<EventRow>> = BTreeMap::new();
     for ordinal in targets.events.union(&targets.sources) {
@@ -59,8 +60,8 @@ pub(crate) fn redact(
     let facts_now: Vec<_> = targets
         .facts
         .into_iter()
-        .filter(|(.., row)| row.withheld.is_none())
-        .map(|(contrib_no, _, row)| Ok((contrib_no, withheld_fact(row)?)))
+        .filter(|(_, (_, row))| row.withheld.is_none())
+        .map(|((contrib_no, _), (_, row))| Ok((contrib_no, withheld_fact(row)?)))
         .collect::<Result<_, StoreError>>()?;
     if by_log.is_empty() && facts_now.is_empty() {
         let generation = session.generation;
@@ -160,10 +161,10 @@ fn find(line: &Line<'_>, id: &SessionId, keys: &[String]) -> Result<Targets, Sto
         if rows.is_empty() {
             return Err(missing());
         }
-        let rows = rows
-            .into_iter()
-            .map(|row| (contrib.contrib_no, source.to_owned(), row));
-        targets.facts.extend(rows);
+        for row in rows {
+            let key = (contrib.contrib_no, row.seq);
+            targets.facts.insert(key, (source.to_owned(), row));
+        }
     }
     Ok(targets)
 }
