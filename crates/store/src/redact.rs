@@ -9,13 +9,13 @@ use crate::line::Line;
 use crate::page::readable;
 use crate::plan::run_of;
 use crate::port::Redaction;
-use crate::rows::{EventRow, FactRow, SessionRow};
+use crate::rows::{EventRow, FactRow, FoundEvent, SessionRow};
 use crate::{ErrorKind, StoreError};
 use folio_codec::{body_digest, encode_event, fact_digest, hash64};
-use folio_core::claims::claims;
+use folio_core::claims::{Claim, Form, claims};
 use folio_core::item::{Lane, Part};
 use folio_core::redact::{body_without_source, has_source, redacted_body};
-use folio_core::{CanonicalEvent, Fact, Item, ItemKind, SessionId, key};
+use folio_core::{CanonicalEvent, EventView, Fact, Field, Item, ItemKind, SessionId, key};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Chunks and events that one read takes.
@@ -43,6 +43,15 @@ pub(crate) fn redact(
     now: u64,
 ) -> Result<Redaction, StoreError> {
     let (session, line) = readable(txn, id.as_str())?;
+    if !line.is_indexed()? {
+        // What an index does not know would be left behind.
+        let message = format!("the index of session {id} is behind: rebuild it, then redact");
+        return Err(StoreError::new(
+            ErrorKind::Unavailable,
+            "index_stale",
+            message,
+        ));
+    }
     let targets = find(&line, id, keys)?;
     let ordinals: Vec<u64> = targets.events.iter().copied().collect();
     let facts = targets
@@ -173,27 +182,12 @@ fn find(line: &Line<'_>, id: &SessionId, keys: &[String]) -> Result<Targets, Sto
 /// place of, and chunks; for a tool's call and result the chunks of arguments
 /// and output too.
 fn add_item(line: &Line<'_>, item: &Item, targets: &mut Targets) -> Result<(), StoreError> {
-    let own = item.need.iter().filter(|need| match need.part {
-        Part::FirstChunk | Part::Final | Part::Closer => true,
-        // Reasoning that shows nothing may still hold something.
-        Part::Mark => need.lane == Lane::Thinking,
-        Part::Call | Part::Request => false,
-    });
-    let mut events: BTreeSet<u64> = own.map(|need| need.ordinal).collect();
-    for lane in item.lanes(u64::MAX) {
-        let mut from = 0;
-        loop {
-            let segs = line.segs(item.position, lane, from, line.log.head, SLICE)?;
-            let full = segs.len() == SLICE;
-            events.extend(segs.iter().map(|seg| seg.seg));
-            match segs.last() {
-                Some(last) if full => from = last.last + 1,
-                _ => break,
-            }
-        }
-    }
-    if matches!(item.kind, ItemKind::Call | ItemKind::Result) {
-        add_tool_chunks(line, item, &mut events)?;
+    let mut events = indexed(line, item)?;
+    if matches!(
+        item.kind,
+        ItemKind::Assistant | ItemKind::Call | ItemKind::Result
+    ) {
+        add_unindexed(line, item, &mut events)?;
     }
     for ordinal in &events {
         let row = line.event(*ordinal)?;
@@ -215,30 +209,58 @@ fn add_item(line: &Line<'_>, item: &Item, targets: &mut Targets) -> Result<(), S
     Ok(())
 }
 
-/// Chunks of arguments and output refer to a call by its id and are in no
-/// index: they are looked for from the beginning of the call's run.
-fn add_tool_chunks(
+/// The events of an item that its index knows.
+fn indexed(line: &Line<'_>, item: &Item) -> Result<BTreeSet<u64>, StoreError> {
+    let own = item.need.iter().filter(|need| match need.part {
+        // A request has no item of its own: its decision shows what it says.
+        Part::FirstChunk | Part::Final | Part::Closer | Part::Request => true,
+        // Reasoning that shows nothing may still hold something.
+        Part::Mark => need.lane == Lane::Thinking,
+        Part::Call => false,
+    });
+    let mut events: BTreeSet<u64> = own.map(|need| need.ordinal).collect();
+    for lane in item.lanes(u64::MAX) {
+        let mut from = 0;
+        loop {
+            let segs = line.segs(item.position, lane, from, line.log.head, SLICE)?;
+            let full = segs.len() == SLICE;
+            events.extend(segs.iter().map(|seg| seg.seg));
+            match segs.last() {
+                Some(last) if full => from = last.last + 1,
+                _ => break,
+            }
+        }
+    }
+    Ok(events)
+}
+
+/// Adds the events that speak for an item and that no index knows: chunks of
+/// arguments and output, chunks that came too late, and reasoning that showed
+/// nothing once more. They are looked for from the beginning of its run on.
+fn add_unindexed(
     line: &Line<'_>,
     item: &Item,
     events: &mut BTreeSet<u64>,
 ) -> Result<(), StoreError> {
-    let base = item.base();
-    let local = base.split_once(':').map_or(base, |(_, rest)| rest);
-    let call = format!("{}:{local}", ItemKind::Call.as_str());
-    let run = run_of(line, item.run_no)?;
-    let mut next = run.opened;
-    while next <= item.revision {
-        let found = line.events(next, item.revision, SLICE, SLICE_BYTES)?;
-        let Some(last) = found.last().map(crate::rows::FoundEvent::ordinal) else {
+    let mut others = BTreeSet::new();
+    for other in line.items_by_hash(hash64(item.base().as_bytes()))? {
+        if other.base() == item.base() && other.position != item.position {
+            others.extend(indexed(line, &other)?);
+        }
+    }
+    let mut next = run_of(line, item.run_no)?.opened;
+    while next <= line.log.head {
+        let found = line.events(next, line.log.head, SLICE, SLICE_BYTES)?;
+        let Some(last) = found.last().map(FoundEvent::ordinal) else {
             break;
         };
         next = last + 1;
         for found in found {
-            let crate::rows::FoundEvent::Whole(row) = found else {
+            let FoundEvent::Whole(row) = found else {
                 continue;
             };
             let view = folio_codec::decode_event(row.form, &row.body)?;
-            if view.partial && refers_to(&view, line, row.run_no, &call)? {
+            if !others.contains(&row.ordinal) && speaks_for(&view, line, row.run_no, item)? {
                 events.insert(row.ordinal);
             }
         }
@@ -246,24 +268,36 @@ fn add_tool_chunks(
     Ok(())
 }
 
-/// Whether a chunk belongs to a call.
-fn refers_to(
-    view: &folio_core::EventView<'_>,
+/// Whether an event is a chunk or a mark of an item's identity.
+fn speaks_for(
+    view: &EventView<'_>,
     line: &Line<'_>,
     run_no: u32,
-    call: &str,
+    item: &Item,
 ) -> Result<bool, StoreError> {
     let kind = view.kind();
-    if kind != "function_call" && kind != "function_response" {
+    let speaks = match (item.kind, &*kind) {
+        (ItemKind::Assistant, "text" | "thinking") => true,
+        // Chunks of output belong to the call as long as it has no result.
+        (ItemKind::Call, "function_call" | "function_response")
+        | (ItemKind::Result, "function_response") => view.partial,
+        _ => false,
+    };
+    if !speaks {
         return Ok(false);
     }
-    let spine = run_of(line, run_no)?.spine;
-    let turn = view.text(folio_core::Field::ScopeTurnId);
-    let turn = turn.as_deref().unwrap_or(spine.turn_id.as_str());
-    let id = view.text(folio_core::Field::CallId).unwrap_or_default();
-    let named = key::base_key(ItemKind::Call, turn, &id);
-    let claimed = claims(view, &spine, true).call;
-    Ok(&*named == call || claimed.as_deref() == Some(call))
+    let run = run_of(line, run_no)?;
+    if item.kind != ItemKind::Assistant {
+        let turn = view.text(Field::ScopeTurnId);
+        let turn = turn.as_deref().unwrap_or(run.spine.turn_id.as_str());
+        let id = view.text(Field::CallId).unwrap_or_default();
+        return Ok(*key::base_key(item.kind, turn, &id) == *item.base());
+    }
+    let claims = claims(view, &run.spine, run.inline);
+    let of_item = |claim: &Claim| {
+        matches!(claim.form, Form::Partial | Form::Mark) && *claim.base == *item.base()
+    };
+    Ok(claims.own.iter().any(of_item))
 }
 
 /// What is left of an event; `None` where nothing more is to go.
