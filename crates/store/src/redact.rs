@@ -59,11 +59,11 @@ pub(crate) fn redact(
         .values()
         .map(|(source, row)| (source.clone(), row.seq))
         .collect();
-    let mut by_log: BTreeMap<u64, Vec<EventRow>> = BTreeMap::new();
+    let mut by_log: BTreeMap<u64, Vec<Withheld>> = BTreeMap::new();
     for ordinal in targets.events.union(&targets.sources) {
         let whole = targets.events.contains(ordinal);
-        if let Some(row) = withheld(&line, id, *ordinal, whole)? {
-            by_log.entry(line.log_of(*ordinal)).or_default().push(row);
+        if let Some(event) = withheld(&line, id, *ordinal, whole)? {
+            by_log.entry(line.log_of(*ordinal)).or_default().push(event);
         }
     }
     let facts_now: Vec<_> = targets
@@ -85,7 +85,7 @@ pub(crate) fn redact(
     let mut logs = BTreeSet::new();
     logs.insert(line.log.log_no);
     for (log_no, rows) in &by_log {
-        let lowest = rows.first().map_or(0, |row| row.ordinal);
+        let lowest = rows.first().map_or(0, |event| event.row.ordinal);
         for reader in readers(txn, *log_no, lowest)? {
             logs.insert(reader);
             if let Some(session) = txn.session_of_log(reader)? {
@@ -94,12 +94,8 @@ pub(crate) fn redact(
         }
     }
     let mut writes = Vec::new();
-    for (log_no, redacted) in by_log {
-        writes.push(Writes {
-            log: txn.log(log_no)?,
-            redacted,
-            ..Writes::default()
-        });
+    for (log_no, events) in by_log {
+        writes.push(replace(txn, log_no, events)?);
     }
     let (counters, scrub) = erase::begin(txn, 0, now)?;
     let sessions: Vec<_> = sessions
@@ -128,6 +124,45 @@ pub(crate) fn redact(
         ordinals,
         facts,
         generation,
+    })
+}
+
+/// An event of which something is gone.
+struct Withheld {
+    row: EventRow,
+    /// The hash of its id.
+    hash: u64,
+    /// Whether it cited blobs until now: what they hold is its payload too.
+    cited: bool,
+}
+
+/// What puts events in the place of what they were.
+fn replace(
+    snapshot: &dyn Snapshot,
+    log_no: u64,
+    events: Vec<Withheld>,
+) -> Result<Writes, StoreError> {
+    let log = snapshot.log(log_no)?;
+    let (cited, plain): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.cited);
+    let gone: Vec<_> = cited
+        .iter()
+        .map(|event| (event.row.ordinal, Some(event.hash)))
+        .collect();
+    let erase = log.as_ref().filter(|_| !gone.is_empty());
+    let erase = erase.map(|log| Erase::Events {
+        log_no,
+        family: log.family,
+        events: gone,
+    });
+    Ok(Writes {
+        erase: erase.into_iter().collect(),
+        log,
+        events: cited
+            .into_iter()
+            .map(|event| (event.row, event.hash))
+            .collect(),
+        redacted: plain.into_iter().map(|event| event.row).collect(),
+        ..Writes::default()
     })
 }
 
@@ -306,24 +341,29 @@ fn withheld(
     id: &SessionId,
     ordinal: u64,
     whole: bool,
-) -> Result<Option<EventRow>, StoreError> {
+) -> Result<Option<Withheld>, StoreError> {
     let mut row = line.event(ordinal)?;
+    let first = line
+        .snapshot()
+        .citations(line.log_of(ordinal), ordinal, 1)?;
+    let cited = whole && first.first().is_some_and(|(at, _)| *at == ordinal);
     let view = folio_codec::decode_event(row.form, &row.body)?;
     let body = if whole {
         redacted_body(view.body())
     } else {
         body_without_source(view.body())
     };
-    if body == view.body() {
+    if body == view.body() && !cited {
         return Ok(None);
     }
+    let hash = hash64(view.id.as_bytes());
     let digest = body_digest(&view);
     let spine = run_of(line, row.run_no)?.spine;
     let event = CanonicalEvent::from_view(&view, &spine, id)
         .map_err(|error| StoreError::corrupt("undecodable", format!("event {ordinal}: {error}")))?;
     let (form, body) = encode_event(&event.with_body(&body, digest));
     (row.form, row.body) = (form, body);
-    Ok(Some(row))
+    Ok(Some(Withheld { row, hash, cited }))
 }
 
 /// What is left of a fact: its identity and its place.
