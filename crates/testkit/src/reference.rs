@@ -175,16 +175,13 @@ fn row(
     runs: &[Run],
     chunks: &[(Position, LanePart, u64)],
 ) -> Row {
-    // Every event and every chunk is at hand; the reducer takes what it needs.
-    let all: Vec<_> = (1_u64..)
-        .zip(events)
-        .map(|(ordinal, event)| (ordinal, event.view()))
-        .collect();
     let view = |ordinal: u64| {
         let at = usize::try_from(ordinal - 1).expect("an ordinal of this session");
         events[at].view()
     };
     let through = events.len() as u64;
+    let own = item.ordinals(through);
+    let own: Vec<_> = own.into_iter().map(|at| (at, view(at))).collect();
     let lanes: Vec<_> = item
         .open_lanes(through)
         .into_iter()
@@ -200,7 +197,7 @@ fn row(
         item,
         through,
         run: &run.facts,
-        events: &all,
+        events: &own,
         chunks: &lanes,
     };
     let mut json = String::new();

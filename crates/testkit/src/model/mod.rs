@@ -107,7 +107,9 @@ pub fn differential(factories: &[Factory], cases: u64) {
         Some(seed) => seed..seed + 1,
         None => 0..number("FOLIO_MODEL_CASES").unwrap_or(cases),
     };
-    let failure = seeds.into_iter().find_map(|seed| find(factories, seed).err());
+    let failure = seeds
+        .into_iter()
+        .find_map(|seed| find(factories, seed).err());
     let told = failure.as_ref().map(ToString::to_string);
     assert!(failure.is_none(), "{}", told.unwrap_or_default());
 }
@@ -117,9 +119,7 @@ pub fn differential(factories: &[Factory], cases: u64) {
 /// # Errors
 /// The smallest history that some store does not tell as it should.
 pub fn find(factories: &[Factory], seed: u64) -> Result<(), Failure> {
-    let durable = factories
-        .iter()
-        .all(|factory| factory().has(Need::Durable));
+    let durable = factories.iter().all(|factory| factory().has(Need::Durable));
     let histories = Sequential::new(
         (1..STEPS).into(),
         move || Just(Model::new(durable)).boxed(),

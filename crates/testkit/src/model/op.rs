@@ -4,8 +4,8 @@
 //! by the state then, so that a history from which operations were taken is a
 //! history still.
 
-use super::state::Model;
 use super::script::{ODDITIES, Part, Shape, Spec, WORDS, WORKLOADS};
+use super::state::Model;
 use folio_core::Authority;
 use proptest::prelude::*;
 use proptest::strategy::Union;
@@ -142,35 +142,87 @@ pub struct Walk {
 
 /// The next operation of a history.
 pub fn next(model: &Model) -> BoxedStrategy<Op> {
-    let lasting = u32::from(model.durable);
-    let one = 0..SESSIONS;
-    let appends = || appends(model);
-    prop_oneof![
-        if model.sessions.len() < 2 { 20 } else { 2 } => create(),
-        30 => appends().prop_map(Op::Append),
-        3 => (appends(), appends()).prop_map(|(a, mut b)| {
-            b.session = a.session;
-            Op::Together(a, b)
-        }),
-        3 * lasting => appends().prop_map(Op::Failed),
-        5 => (session(model), any::<u16>(), one.clone())
-            .prop_map(|(parent, at, child)| Op::Fork { parent, at, child }),
-        2 => (one.clone(), revision()).prop_map(|(session, revision)| Op::Delete { session, revision }),
-        1 => (one.clone(), revision()).prop_map(|(session, revision)| Op::Discard { session, revision }),
-        4 => (session(model), prop::collection::vec(key(), 1..4))
-            .prop_map(|(session, keys)| Op::Redact { session, keys }),
-        2 => Just(Op::Scrub),
-        2 => session(model).prop_map(|session| Op::Rebuild { session }),
-        3 * lasting => any::<bool>().prop_map(|closed| Op::Reopen { closed }),
-        6 => walk(model).prop_map(Op::Walk),
-        2 => (session(model), 0..3_u8).prop_map(|(session, holder)| Op::Acquire { session, holder }),
-        3 => session(model).prop_map(|session| Op::Release { session }),
-        3 => put_blob(),
-        2 => (0..CONTENTS, 0..200_000_u32, 0..150_000_u32)
-            .prop_map(|(content, from, bytes)| Op::ReadBlob { content, from, bytes }),
-        3 => set_authority(model),
-    ]
-    .boxed()
+    let one = || 0..SESSIONS;
+    let there = || session(model);
+    let few = model.sessions.len() < 2;
+    let mut ops: Vec<(u32, BoxedStrategy<Op>)> = vec![
+        (if few { 20 } else { 2 }, create().boxed()),
+        (30, appends(model).prop_map(Op::Append).boxed()),
+        (3, together(model)),
+        (5, fork(model)),
+        (
+            2,
+            (one(), revision())
+                .prop_map(|(session, revision)| Op::Delete { session, revision })
+                .boxed(),
+        ),
+        (
+            1,
+            (one(), revision())
+                .prop_map(|(session, revision)| Op::Discard { session, revision })
+                .boxed(),
+        ),
+        (4, redact(model)),
+        (2, Just(Op::Scrub).boxed()),
+        (
+            2,
+            there().prop_map(|session| Op::Rebuild { session }).boxed(),
+        ),
+        (6, walk(model).prop_map(Op::Walk).boxed()),
+        (
+            2,
+            (there(), 0..3_u8)
+                .prop_map(|(session, holder)| Op::Acquire { session, holder })
+                .boxed(),
+        ),
+        (
+            3,
+            there().prop_map(|session| Op::Release { session }).boxed(),
+        ),
+        (3, put_blob().boxed()),
+        (2, read_blob().boxed()),
+        (3, set_authority(model).boxed()),
+    ];
+    if model.durable {
+        ops.push((3, appends(model).prop_map(Op::Failed).boxed()));
+        ops.push((
+            3,
+            any::<bool>()
+                .prop_map(|closed| Op::Reopen { closed })
+                .boxed(),
+        ));
+    }
+    Union::new_weighted(ops).boxed()
+}
+
+fn together(model: &Model) -> BoxedStrategy<Op> {
+    (appends(model), appends(model))
+        .prop_map(|(first, mut second)| {
+            // Through one handle: which of two is faster is nobody's to say.
+            (second.session, second.second) = (first.session, first.second);
+            Op::Together(first, second)
+        })
+        .boxed()
+}
+
+fn fork(model: &Model) -> BoxedStrategy<Op> {
+    (session(model), any::<u16>(), 0..SESSIONS)
+        .prop_map(|(parent, at, child)| Op::Fork { parent, at, child })
+        .boxed()
+}
+
+fn redact(model: &Model) -> BoxedStrategy<Op> {
+    (session(model), prop::collection::vec(key(), 1..4))
+        .prop_map(|(session, keys)| Op::Redact { session, keys })
+        .boxed()
+}
+
+fn read_blob() -> impl Strategy<Value = Op> {
+    (0..CONTENTS, 0..200_000_u32, 0..150_000_u32).prop_map(|(content, from, bytes)| Op::ReadBlob {
+        content,
+        from,
+        bytes,
+    })
 }
 
 /// A session that exists, or seldom any.

@@ -189,16 +189,25 @@ fn revise(events: &mut Events, id: &str, old: &CanonicalEvent, json: &Json) -> C
     let run = of(Field::ScopeRunId).unwrap_or_else(|| old.spine.run_id.as_str().to_owned());
     let turn = of(Field::ScopeTurnId).unwrap_or_else(|| old.spine.turn_id.as_str().to_owned());
     let revised = old.id.as_str();
-    let refs = format!("\"revises\":\"{revised}\",\"scopeRunId\":\"{run}\",\"scopeTurnId\":\"{turn}\"");
+    let refs =
+        format!("\"revises\":\"{revised}\",\"scopeRunId\":\"{run}\",\"scopeTurnId\":\"{turn}\"");
     let tool = of(Field::CallId).unwrap_or_default();
     let members = match (&*view.kind(), view.role, of(Field::ProviderEventId)) {
         (kind @ ("text" | "thinking"), Role::Model, Some(message)) => {
             let part = view.raw(Field::ContentIndex).unwrap_or("0");
-            format!("\"role\":\"model\",\"author\":\"agent\",\"refs\":{{\"contentIndex\":{part},\"providerEventId\":\"{message}\",{refs}}},\"content\":{{\"kind\":\"{kind}\",\"text\":{json}}}")
+            format!(
+                "\"role\":\"model\",\"author\":\"agent\",\"refs\":{{\"contentIndex\":{part},\"providerEventId\":\"{message}\",{refs}}},\"content\":{{\"kind\":\"{kind}\",\"text\":{json}}}"
+            )
         }
-        ("function_call", ..) => format!("\"role\":\"model\",\"author\":\"agent\",\"refs\":{{{refs}}},\"content\":{{\"kind\":\"function_call\",\"id\":\"{tool}\",\"name\":\"Write\",\"args\":{json}}}"),
-        ("function_response", ..) => format!("\"role\":\"tool\",\"author\":\"tool\",\"refs\":{{{refs}}},\"content\":{{\"kind\":\"function_response\",\"id\":\"{tool}\",\"name\":\"Read\",\"result\":{{\"kind\":\"text\",\"text\":{json}}}}}"),
-        _ => format!("\"role\":\"user\",\"author\":\"user\",\"refs\":{{\"storedMessageId\":\"{revised}\",{refs}}},\"content\":{{\"kind\":\"text\",\"text\":{json}}}"),
+        ("function_call", ..) => format!(
+            "\"role\":\"model\",\"author\":\"agent\",\"refs\":{{{refs}}},\"content\":{{\"kind\":\"function_call\",\"id\":\"{tool}\",\"name\":\"Write\",\"args\":{json}}}"
+        ),
+        ("function_response", ..) => format!(
+            "\"role\":\"tool\",\"author\":\"tool\",\"refs\":{{{refs}}},\"content\":{{\"kind\":\"function_response\",\"id\":\"{tool}\",\"name\":\"Read\",\"result\":{{\"kind\":\"text\",\"text\":{json}}}}}"
+        ),
+        _ => format!(
+            "\"role\":\"user\",\"author\":\"user\",\"refs\":{{\"storedMessageId\":\"{revised}\",{refs}}},\"content\":{{\"kind\":\"text\",\"text\":{json}}}"
+        ),
     };
     events.raw(id, &members)
 }

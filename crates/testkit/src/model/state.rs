@@ -475,9 +475,7 @@ impl Model {
         });
         AppendBatch {
             contributions,
-            expected_head: append
-                .head
-                .map(|right| if right { head } else { head + 1 }),
+            expected_head: append.head.map(|right| if right { head } else { head + 1 }),
             writer: if append.importer {
                 Writer::Importer
             } else {
@@ -603,7 +601,10 @@ impl Model {
             Op::Rebuild { session } => drop(self.session(*session)?),
             Op::Reopen { .. } => self.open_again(),
             Op::Walk(walk) => drop(self.readable(walk.session)?),
-            Op::Acquire { session, holder: number } => {
+            Op::Acquire {
+                session,
+                holder: number,
+            } => {
                 let session = self.session_mut(*session)?;
                 if session.lease.is_some() {
                     return Err("session_leased");

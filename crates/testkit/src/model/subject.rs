@@ -8,8 +8,8 @@ use folio_codec::{EMPTY_CHAIN, encode_event};
 use folio_core::{Direction, EventId, Position};
 use folio_store::rows::RunRow;
 use folio_store::{
-    AuthorityChange, ContributionQuery, ItemPage, ItemQuery, KnownEvent, Lease,
-    NewSession, RangeQuery, SessionFilter, Start, Store, StoreError, StoredEvent,
+    AuthorityChange, ContributionQuery, ItemPage, ItemQuery, KnownEvent, Lease, NewSession,
+    RangeQuery, SessionFilter, Start, Store, StoreError, StoredEvent,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -80,6 +80,14 @@ fn refused<T: Debug>(what: &str, answer: Result<T, StoreError>, code: &str) -> C
 
 fn outcome<T>(answer: Result<T, StoreError>, told: impl FnOnce(T) -> Answer) -> Outcome {
     answer.map(told).map_err(|error| error.code())
+}
+
+impl std::fmt::Debug for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subject")
+            .field("leases", &self.leases)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Subject {
@@ -186,25 +194,26 @@ impl Subject {
             }
             Op::Fork { parent, at, child } => {
                 let at = before.fork_point(*parent, *at);
-                let fork = store.fork_session(&name(*parent), at, name(*child));
-                outcome(fork.await.map(drop), done)
+                let (parent, child) = (name(*parent), name(*child));
+                let fork = store.fork_session(&parent, at, child).await;
+                outcome(fork.map(drop), done)
             }
             Op::Delete { session, revision } => {
                 let expected = before.revision(*session, *revision);
-                let delete = store.delete_session(&name(*session), expected);
-                outcome(delete.await, done)
+                let delete = store.delete_session(&name(*session), expected).await;
+                outcome(delete, done)
             }
             Op::Discard { session, revision } => {
                 let right = before.revision(*session, super::op::Revision::Right);
                 let expected = before.revision(*session, *revision).or(right);
                 let expected = expected.unwrap_or(1);
-                let discard = store.discard_session(&name(*session), expected);
-                outcome(discard.await, done)
+                let discard = store.discard_session(&name(*session), expected).await;
+                outcome(discard, done)
             }
             Op::Redact { session, keys } => {
                 let keys = before.keys(*session, keys);
-                let redact = store.redact(&name(*session), &keys);
-                outcome(redact.await, Answer::Redacted)
+                let redact = store.redact(&name(*session), &keys).await;
+                outcome(redact, Answer::Redacted)
             }
             Op::Scrub => {
                 let scrub = store.scrub().await;
@@ -218,7 +227,10 @@ impl Subject {
             Op::Rebuild { session } => {
                 outcome(store.rebuild_index(&name(*session)).await.map(drop), done)
             }
-            Op::Acquire { session, holder: number } => {
+            Op::Acquire {
+                session,
+                holder: number,
+            } => {
                 let holder = holder(*number);
                 let lease = store.acquire_lease(&name(*session), &holder).await;
                 if let Ok(lease) = &lease {
@@ -241,8 +253,8 @@ impl Subject {
                 bytes,
             } => {
                 let (from, bytes) = (u64::from(*from), *bytes as usize);
-                let read = store.read_blob(&address(*content), from, bytes);
-                outcome(read.await, Answer::Bytes)
+                let read = store.read_blob(&address(*content), from, bytes).await;
+                outcome(read, Answer::Bytes)
             }
             Op::SetAuthority {
                 session,
@@ -257,8 +269,8 @@ impl Subject {
                     to: *to,
                     import_ref: import_ref.map(super::state::import_ref),
                 };
-                let change = store.set_authority(&name(*session), change);
-                outcome(change.await.map(drop), done)
+                let change = store.set_authority(&name(*session), change).await;
+                outcome(change.map(drop), done)
             }
             Op::Append(_) | Op::Together(..) | Op::Failed(_) | Op::Walk(_) | Op::Reopen { .. } => {
                 unreachable!("these are done elsewhere")
@@ -381,7 +393,11 @@ impl Subject {
             let blob = self.store.blob(&address(number)).await;
             if model.blobs.contains_key(&number) {
                 let len = told("a blob", blob)?.len;
-                same("the length of a blob", &len, &(content(number).len() as u64))?;
+                same(
+                    "the length of a blob",
+                    &len,
+                    &(content(number).len() as u64),
+                )?;
             } else {
                 refused("a blob", blob, "blob_not_found")?;
             }
@@ -573,7 +589,9 @@ impl Subject {
                 same("the numbers of items", &numbers, &consecutive)?;
             }
             if through == head {
-                let items = told("the rows", whole.as_ref().map_err(copied))?.session.items;
+                let items = told("the rows", whole.as_ref().map_err(copied))?
+                    .session
+                    .items;
                 same("the number of items", &items, &(rows.len() as u64))?;
             }
         }
@@ -585,7 +603,11 @@ impl Subject {
         for (number, session) in &model.sessions {
             let id = name(*number);
             let report = told("to verify", self.store.verify(&id).await)?;
-            same(format!("what {id} suffers from"), &report.findings, &Vec::new())?;
+            same(
+                format!("what {id} suffers from"),
+                &report.findings,
+                &Vec::new(),
+            )?;
             same("the events verified", &report.events, &session.head())?;
         }
         told("to check", self.store.check().await)
