@@ -2,7 +2,7 @@
 //! over engines that are wrong.
 
 use folio_store::StoreError;
-use folio_store::engine::Writes;
+use folio_store::engine::{WriteTxn, Writes};
 use folio_store::rows::LogRow;
 use folio_store_memory::Tables;
 use folio_testkit::conformance::{Factory, StorePlace};

@@ -217,12 +217,14 @@ fn redact(model: &Model) -> BoxedStrategy<Op> {
         .boxed()
 }
 
-fn read_blob() -> impl Strategy<Value = Op> {
-    (0..CONTENTS, 0..200_000_u32, 0..150_000_u32).prop_map(|(content, from, bytes)| Op::ReadBlob {
-        content,
-        from,
-        bytes,
-    })
+fn read_blob() -> BoxedStrategy<Op> {
+    (0..CONTENTS, 0..200_000_u32, 0..150_000_u32)
+        .prop_map(|(content, from, bytes)| Op::ReadBlob {
+            content,
+            from,
+            bytes,
+        })
+        .boxed()
 }
 
 /// A session that exists, or seldom any.
@@ -234,55 +236,58 @@ fn session(model: &Model) -> BoxedStrategy<u8> {
     prop_oneof![9 => prop::sample::select(there), 1 => 0..SESSIONS].boxed()
 }
 
-fn revision() -> impl Strategy<Value = Revision> {
+fn revision() -> BoxedStrategy<Revision> {
     prop_oneof![
         3 => Just(Revision::Any),
         2 => Just(Revision::Right),
         1 => Just(Revision::Wrong),
     ]
+    .boxed()
 }
 
-fn authority() -> impl Strategy<Value = Authority> {
+fn authority() -> BoxedStrategy<Authority> {
     prop_oneof![
         8 => Just(Authority::RuntimeEvents),
         2 => Just(Authority::Preparing),
         1 => Just(Authority::Rejected),
     ]
+    .boxed()
 }
 
-fn create() -> impl Strategy<Value = Op> {
+fn create() -> BoxedStrategy<Op> {
     let followed = prop::bool::weighted(0.1);
-    (0..SESSIONS, authority(), followed, 0..WORKLOADS).prop_map(
-        |(session, authority, followed, workload)| Op::Create {
+    (0..SESSIONS, authority(), followed, 0..WORKLOADS)
+        .prop_map(|(session, authority, followed, workload)| Op::Create {
             session,
             authority,
             followed,
             workload,
-        },
-    )
+        })
+        .boxed()
 }
 
-fn set_authority(model: &Model) -> impl Strategy<Value = Op> + use<> {
+fn set_authority(model: &Model) -> BoxedStrategy<Op> {
     let import_ref = prop::option::weighted(0.3, 0..3_u8);
-    (session(model), authority(), revision(), import_ref).prop_map(
-        |(session, to, revision, import_ref)| Op::SetAuthority {
+    (session(model), authority(), revision(), import_ref)
+        .prop_map(|(session, to, revision, import_ref)| Op::SetAuthority {
             session,
             to,
             revision,
             import_ref,
-        },
-    )
+        })
+        .boxed()
 }
 
-fn key() -> impl Strategy<Value = Key> {
+fn key() -> BoxedStrategy<Key> {
     prop_oneof![
         12 => any::<u16>().prop_map(Key::Item),
         3 => (0..3_u8, 0..6_u8).prop_map(|(source, id)| Key::Fact(source, id)),
         1 => Just(Key::Missing),
     ]
+    .boxed()
 }
 
-fn walk(model: &Model) -> impl Strategy<Value = Walk> + use<> {
+fn walk(model: &Model) -> BoxedStrategy<Walk> {
     (
         session(model),
         any::<u16>(),
@@ -299,11 +304,14 @@ fn walk(model: &Model) -> impl Strategy<Value = Walk> + use<> {
             small,
             start,
         })
+        .boxed()
 }
 
-fn put_blob() -> impl Strategy<Value = Op> {
+fn put_blob() -> BoxedStrategy<Op> {
     let pieces = prop::option::of(1_000..100_000_u32);
-    (0..CONTENTS, pieces).prop_map(|(content, pieces)| Op::PutBlob { content, pieces })
+    (0..CONTENTS, pieces)
+        .prop_map(|(content, pieces)| Op::PutBlob { content, pieces })
+        .boxed()
 }
 
 /// A batch for one of the sessions, mostly one that can be accepted.
@@ -368,7 +376,7 @@ fn batch(session: u8, first_run: u8, importer: bool, leased: bool) -> BoxedStrat
         .boxed()
 }
 
-fn part(first_run: u8) -> impl Strategy<Value = Part> {
+fn part(first_run: u8) -> BoxedStrategy<Part> {
     prop_oneof![
         30 => spec(first_run).prop_map(Part::New),
         6 => (1..10_u8).prop_map(Part::Workload),
@@ -378,9 +386,10 @@ fn part(first_run: u8) -> impl Strategy<Value = Part> {
             1 => any::<u16>().prop_map(Part::Clash)
         ],
     ]
+    .boxed()
 }
 
-fn spec(first_run: u8) -> impl Strategy<Value = Spec> {
+fn spec(first_run: u8) -> BoxedStrategy<Spec> {
     let run = prop_oneof![40 => first_run..first_run + 3, 1 => 0..=first_run];
     let words = prop_oneof![30 => 0..WORDS - 1, 1 => Just(WORDS - 1)];
     (
@@ -397,9 +406,10 @@ fn spec(first_run: u8) -> impl Strategy<Value = Spec> {
             shape,
             words,
         })
+        .boxed()
 }
 
-fn shape() -> impl Strategy<Value = Shape> {
+fn shape() -> BoxedStrategy<Shape> {
     let few = 0..3_u8;
     let message = || (0..3_u8, any::<bool>(), 0..2_u8);
     let mostly_whole = prop::bool::weighted(0.25);
@@ -419,4 +429,5 @@ fn shape() -> impl Strategy<Value = Shape> {
         1 => (0..ODDITIES).prop_map(Shape::Odd),
         2 => (0..4_u8).prop_map(Shape::End),
     ]
+    .boxed()
 }

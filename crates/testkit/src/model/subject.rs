@@ -82,7 +82,7 @@ fn outcome<T>(answer: Result<T, StoreError>, told: impl FnOnce(T) -> Answer) -> 
     answer.map(told).map_err(|error| error.code())
 }
 
-impl std::fmt::Debug for Subject {
+impl Debug for Subject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Subject")
             .field("leases", &self.leases)
