@@ -6,8 +6,10 @@ use folio_store::engine::{WriteTxn, Writes};
 use folio_store::rows::LogRow;
 use folio_store_memory::Tables;
 use folio_testkit::conformance::{Factory, StorePlace};
+use folio_testkit::model::state::{Answer, Model};
 use folio_testkit::model::{self, Failure, MemoryPlace};
 use folio_testkit::simulated::{Disk, Flaw, SimulatedPlace, State};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn memory() -> Box<dyn StorePlace> {
     Box::new(MemoryPlace)
@@ -29,6 +31,89 @@ fn a_durable_store_is_as_the_model_through_reopening_and_failed_commits() {
 #[test]
 fn the_store_in_memory_and_the_simulated_engine_hold_the_same() {
     model::differential(&[memory, simulated], 100);
+}
+
+#[test]
+fn histories_hold_what_they_promise() {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for seed in 0..100 {
+        let mut model = Model::new(true);
+        for op in model::history(true, seed) {
+            let after = model.clone().after(&op);
+            let name = format!("{op:?}");
+            let name = name.split([' ', '(']).next().unwrap_or_default();
+            let mut count = |what: &str| *seen.entry(what.to_owned()).or_default() += 1;
+            for outcome in &after.outcomes {
+                match outcome {
+                    Ok(Answer::Redacted(what)) if !what.ordinals.is_empty() => {
+                        count("payload gone")
+                    }
+                    Ok(Answer::Redacted(what)) if !what.facts.is_empty() => count("facts gone"),
+                    Ok(Answer::Collected(1..)) => count("blobs gone"),
+                    Ok(_) => count(name),
+                    Err(code) => count(code),
+                }
+            }
+            for session in after.sessions.values() {
+                let writers = session.events.iter().map(|event| event.writer);
+                let writers: BTreeSet<u64> = writers.collect();
+                if writers.len() > 2 {
+                    count("forks of forks");
+                }
+                let alive = |life| after.sessions.values().any(|other| other.life == life);
+                if !writers.into_iter().all(alive) {
+                    count("forks of what is gone");
+                }
+            }
+            model = after;
+        }
+    }
+    let wanted = [
+        "Append",
+        "Together",
+        "indeterminate",
+        "Create",
+        "Fork",
+        "Delete",
+        "Discard",
+        "Rebuild",
+        "Reopen",
+        "Walk",
+        "Acquire",
+        "Release",
+        "PutBlob",
+        "ReadBlob",
+        "SetAuthority",
+        "payload gone",
+        "facts gone",
+        "blobs gone",
+        "forks of forks",
+        "forks of what is gone",
+        "session_exists",
+        "session_not_found",
+        "session_mismatch",
+        "event_withheld",
+        "event_id_conflict",
+        "fact_id_conflict",
+        "session_preparing",
+        "session_rejected",
+        "session_followed",
+        "session_leased",
+        "lease_lost",
+        "head_mismatch",
+        "blob_not_found",
+        "run_conflict",
+        "run_sealed",
+        "anchor_unknown",
+        "watermark_unknown",
+        "item_not_found",
+        "authority_changed",
+        "authority_transition",
+    ];
+    for what in wanted {
+        let count = seen.get(what).copied().unwrap_or_default();
+        assert!(count >= 3, "{what}: {count} in {seen:#?}");
+    }
 }
 
 /// The failure of a wrong engine, made small, and found again by its seed.

@@ -34,12 +34,13 @@ use folio_store::engine::Capabilities;
 use folio_store::{Store, StoreError};
 use op::Op;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 use proptest_state_machine::Sequential;
 use state::Model;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use subject::{Check, Subject};
 
 /// The most operations of a history.
@@ -114,47 +115,65 @@ pub fn differential(factories: &[Factory], cases: u64) {
     assert!(failure.is_none(), "{}", told.unwrap_or_default());
 }
 
+/// The histories, as a strategy.
+fn histories(durable: bool) -> impl Strategy<Value = (Model, Vec<Op>, Seen)> {
+    Sequential::new(
+        (1..STEPS).into(),
+        move || Just(Model::new(durable)).boxed(),
+        |_, _| true,
+        op::next,
+        |model: Model, op: &Op| model.after(op),
+    )
+}
+
+/// Counts the operations that were tried, so that what came after a failure is
+/// left out when its history is made smaller.
+type Seen = Option<Arc<AtomicUsize>>;
+
+fn runner(seed: u64) -> TestRunner {
+    TestRunner::new(Config {
+        cases: 1,
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        max_shrink_iters: SHRINKS,
+        ..Config::default()
+    })
+}
+
+/// The history of a seed.
+///
+/// # Panics
+/// Never: no operation is rejected.
+pub fn history(durable: bool, seed: u64) -> Vec<Op> {
+    let tree = histories(durable).new_tree(&mut runner(seed));
+    let (_, history, _) = tree.expect("no operation is rejected").current();
+    history
+}
+
 /// Tells the history of a seed to stores.
 ///
 /// # Errors
 /// The smallest history that some store does not tell as it should.
 pub fn find(factories: &[Factory], seed: u64) -> Result<(), Failure> {
     let durable = factories.iter().all(|factory| factory().has(Need::Durable));
-    let histories = Sequential::new(
-        (1..STEPS).into(),
-        move || Just(Model::new(durable)).boxed(),
-        |_, _| true,
-        op::next,
-        |model: Model, op: &Op| model.after(op),
-    );
-    let config = Config {
-        cases: 1,
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        max_shrink_iters: SHRINKS,
-        ..Config::default()
-    };
-    let mut runner = TestRunner::new(config);
-    let outcome = runner.run(&histories, |(model, history, seen)| {
-        let seen = move || {
+    let outcome = runner(seed).run(&histories(durable), |(model, history, seen)| {
+        let seen = || {
             if let Some(seen) = &seen {
-                // What came after a failure is not tried when it is made smaller.
                 seen.fetch_add(1, Ordering::SeqCst);
             }
         };
         tell(factories, model, &history, &seen).map_err(TestCaseError::fail)
     });
-    outcome.map_err(|error| match error {
-        TestError::Fail(reason, (_, history, _)) => Failure {
+    outcome.map_err(|error| {
+        let (reason, history) = match error {
+            TestError::Fail(reason, (_, history, _)) => (reason, history),
+            TestError::Abort(reason) => (reason, Vec::new()),
+        };
+        Failure {
             seed,
             reason: reason.message().to_owned(),
             history,
-        },
-        TestError::Abort(reason) => Failure {
-            seed,
-            reason: reason.message().to_owned(),
-            history: Vec::new(),
-        },
+        }
     })
 }
 

@@ -380,7 +380,7 @@ fn part(first_run: u8) -> BoxedStrategy<Part> {
     prop_oneof![
         30 => spec(first_run).prop_map(Part::New),
         6 => (1..10_u8).prop_map(Part::Workload),
-        1 => any::<u16>().prop_map(Part::Again),
+        1 => (0..SESSIONS, any::<u16>()).prop_map(|(from, pick)| Part::Copy(from, pick)),
         1 => prop_oneof![
             3 => any::<u16>().prop_map(Part::Again),
             1 => any::<u16>().prop_map(Part::Clash)

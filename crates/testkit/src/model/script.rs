@@ -17,6 +17,8 @@ pub enum Part {
     Again(u16),
     /// The id of an event that the session has, with another content.
     Clash(u16),
+    /// An event of any session, as it is there now: maybe without its payload.
+    Copy(u8, u16),
 }
 
 /// An event, in numbers.

@@ -438,6 +438,12 @@ impl Model {
                 Part::Again(pick) => {
                     events.extend(script::at(&written, *pick).cloned());
                 }
+                Part::Copy(from, pick) => {
+                    let from = self.sessions.get(from);
+                    let there = from.map_or(&[][..], |from| from.events.as_slice());
+                    let at = usize::from(*pick).checked_rem(there.len());
+                    events.extend(at.map(|at| (*there[at].now).clone()));
+                }
                 Part::Clash(pick) => {
                     let old = script::at(&written, *pick);
                     events.extend(old.map(|old| script::clash(id.as_str(), old.id.as_str())));
@@ -493,6 +499,10 @@ impl Model {
         self.events += batch.events.len() as u64;
         if batch.events.iter().any(|event| event.session_id != id) {
             return Err("session_mismatch");
+        }
+        let native = batch.writer == Writer::Native;
+        if native && batch.events.iter().any(|event| event.withheld.is_some()) {
+            return Err("event_withheld");
         }
         let blobs: BTreeSet<Digest> = self.blobs.keys().map(|blob| address(*blob).0).collect();
         let session = self.session_mut(append.session)?;
