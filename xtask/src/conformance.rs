@@ -246,8 +246,13 @@ pub fn run(root: &Path, without: &[&str]) -> Result<Matrix, Error> {
     let mut columns = Vec::new();
     for ((adapter, binary), list) in binaries.iter().zip(&lists) {
         eprintln!("conformance: {adapter}, {} cases", list.len());
-        let passed = outcomes(adapter, binary)?;
-        columns.push(column(adapter, &reference, list, &passed));
+        let (passed, ended_well) = outcomes(adapter, binary)?;
+        let mut column = column(adapter, &reference, list, &passed);
+        if !ended_well && column.holds() {
+            let problem = "every case passed, and the run ended with an error";
+            column.problems.push(problem.to_owned());
+        }
+        columns.push(column);
     }
     let matrix = Matrix { columns, left_out };
     write_json(&metadata, "conformance.json", &matrix.json())?;
@@ -367,8 +372,9 @@ fn build(metadata: &Metadata, adapters: &[String]) -> Result<Vec<(String, PathBu
         .collect()
 }
 
-/// Runs an adapter's suite; answers whether each case passed.
-fn outcomes(adapter: &str, binary: &Path) -> Result<BTreeMap<String, bool>, Error> {
+/// Runs an adapter's suite; answers whether each case passed, and whether the
+/// run says so too.
+fn outcomes(adapter: &str, binary: &Path) -> Result<(BTreeMap<String, bool>, bool), Error> {
     let mut command = Command::new(binary);
     command.args(["--format", "json"].map(OsStr::new));
     let mut child = started(command.stdout(Stdio::piped()).spawn(), adapter)?;
@@ -381,10 +387,7 @@ fn outcomes(adapter: &str, binary: &Path) -> Result<BTreeMap<String, bool>, Erro
             }
         }
     }
-    // Its exit code says no more than the outcomes do: a case without one
-    // counts as not run.
-    started(child.wait(), adapter)?;
-    Ok(passed)
+    Ok((passed, started(child.wait(), adapter)?.success()))
 }
 
 /// The outcome of a case, if a line of the run tells one.
