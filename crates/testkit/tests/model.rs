@@ -112,7 +112,7 @@ fn histories_hold_what_they_promise() {
     ];
     for what in wanted {
         let count = seen.get(what).copied().unwrap_or_default();
-        assert!(count >= 3, "{what}: {count} in {seen:#?}");
+        assert!(count >= 10, "{what}: {count} in {seen:#?}");
     }
 }
 

@@ -39,12 +39,13 @@ use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunne
 use proptest_state_machine::Sequential;
 use state::Model;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use subject::{Check, Subject};
 
-/// The most operations of a history.
-const STEPS: usize = 60;
+/// How many operations a history has before it is made smaller.
+const STEPS: Range<usize> = 20..80;
 /// The most histories that are tried to make a failing one smaller.
 const SHRINKS: u32 = 4_000;
 
@@ -118,7 +119,7 @@ pub fn differential(factories: &[Factory], cases: u64) {
 /// The histories, as a strategy.
 fn histories(durable: bool) -> impl Strategy<Value = (Model, Vec<Op>, Seen)> {
     Sequential::new(
-        (1..STEPS).into(),
+        STEPS.into(),
         move || Just(Model::new(durable)).boxed(),
         |_, _| true,
         op::next,

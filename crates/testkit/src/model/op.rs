@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 /// The number of session ids that a history uses.
-pub const SESSIONS: u8 = 5;
+pub const SESSIONS: u8 = 6;
 /// The number of contents that blobs have.
 pub const CONTENTS: u8 = 4;
 /// The contribution logs that a history writes.
@@ -144,12 +144,16 @@ pub struct Walk {
 pub fn next(model: &Model) -> BoxedStrategy<Op> {
     let one = || 0..SESSIONS;
     let there = || session(model);
-    let few = model.sessions.len() < 2;
+    let creates = match model.sessions.len() {
+        0 => 300,
+        1 => 20,
+        _ => 2,
+    };
     let mut ops: Vec<(u32, BoxedStrategy<Op>)> = vec![
-        (if few { 20 } else { 2 }, create().boxed()),
+        (creates, create(model)),
         (30, appends(model).prop_map(Op::Append).boxed()),
         (3, together(model)),
-        (5, fork(model)),
+        (9, fork(model)),
         (
             2,
             (one(), revision())
@@ -157,12 +161,12 @@ pub fn next(model: &Model) -> BoxedStrategy<Op> {
                 .boxed(),
         ),
         (
-            1,
-            (one(), revision())
+            3,
+            (there(), revision())
                 .prop_map(|(session, revision)| Op::Discard { session, revision })
                 .boxed(),
         ),
-        (4, redact(model)),
+        (7, redact(model)),
         (2, Just(Op::Scrub).boxed()),
         (
             2,
@@ -206,7 +210,7 @@ fn together(model: &Model) -> BoxedStrategy<Op> {
 }
 
 fn fork(model: &Model) -> BoxedStrategy<Op> {
-    (session(model), any::<u16>(), 0..SESSIONS)
+    (session(model), any::<u16>(), free(model))
         .prop_map(|(parent, at, child)| Op::Fork { parent, at, child })
         .boxed()
 }
@@ -233,7 +237,17 @@ fn session(model: &Model) -> BoxedStrategy<u8> {
     if there.is_empty() {
         return (0..SESSIONS).boxed();
     }
-    prop_oneof![9 => prop::sample::select(there), 1 => 0..SESSIONS].boxed()
+    prop_oneof![30 => prop::sample::select(there), 1 => 0..SESSIONS].boxed()
+}
+
+/// A session that does not exist, or seldom any.
+fn free(model: &Model) -> BoxedStrategy<u8> {
+    let free = (0..SESSIONS).filter(|number| !model.sessions.contains_key(number));
+    let free: Vec<u8> = free.collect();
+    if free.is_empty() {
+        return (0..SESSIONS).boxed();
+    }
+    prop_oneof![8 => prop::sample::select(free), 1 => 0..SESSIONS].boxed()
 }
 
 fn revision() -> BoxedStrategy<Revision> {
@@ -247,16 +261,16 @@ fn revision() -> BoxedStrategy<Revision> {
 
 fn authority() -> BoxedStrategy<Authority> {
     prop_oneof![
-        8 => Just(Authority::RuntimeEvents),
-        2 => Just(Authority::Preparing),
+        16 => Just(Authority::RuntimeEvents),
+        4 => Just(Authority::Preparing),
         1 => Just(Authority::Rejected),
     ]
     .boxed()
 }
 
-fn create() -> BoxedStrategy<Op> {
+fn create(model: &Model) -> BoxedStrategy<Op> {
     let followed = prop::bool::weighted(0.1);
-    (0..SESSIONS, authority(), followed, 0..WORKLOADS)
+    (free(model), authority(), followed, 0..WORKLOADS)
         .prop_map(|(session, authority, followed, workload)| Op::Create {
             session,
             authority,
@@ -319,14 +333,24 @@ fn appends(model: &Model) -> BoxedStrategy<Append> {
     let some = model.sessions.iter().map(|(name, session)| {
         let sealed = session.first_open_run();
         let importer = session.followed || session.authority == Authority::Preparing;
-        (9, batch(*name, sealed, importer, session.lease.is_some()))
+        let blobs = model.blobs.keys().copied().collect();
+        (
+            40,
+            batch(*name, sealed, importer, session.lease.is_some(), blobs),
+        )
     });
     let mut some: Vec<_> = some.collect();
-    some.push((1, batch(0, 0, false, false)));
+    some.push((1, batch(0, 0, false, false, Vec::new())));
     Union::new_weighted(some).boxed()
 }
 
-fn batch(session: u8, first_run: u8, importer: bool, leased: bool) -> BoxedStrategy<Append> {
+fn batch(
+    session: u8,
+    first_run: u8,
+    importer: bool,
+    leased: bool,
+    blobs: Vec<u8>,
+) -> BoxedStrategy<Append> {
     let rare = |flag: bool| prop_oneof![15 => Just(flag), 1 => Just(!flag)];
     let lease = if leased {
         prop_oneof![
@@ -346,15 +370,21 @@ fn batch(session: u8, first_run: u8, importer: bool, leased: bool) -> BoxedStrat
     let marks = (
         prop::option::weighted(0.2, prop::bool::weighted(0.8)),
         rare(importer),
-        prop::option::weighted(0.2, facts),
+        prop::option::weighted(0.3, facts),
         lease,
         prop::option::weighted(0.05, 0..3_u8),
         prop::bool::weighted(0.02),
         any::<bool>(),
     );
+    // Mostly blobs that are stored.
+    let stored = match blobs.is_empty() {
+        true => (0..CONTENTS).boxed(),
+        false => prop::sample::select(blobs).boxed(),
+    };
+    let blob = prop_oneof![20 => stored, 1 => 0..CONTENTS];
     let cites = prop_oneof![
-        6 => Just(Vec::new()),
-        1 => prop::collection::vec((0..4_u8, 0..CONTENTS), 1..3),
+        8 => Just(Vec::new()),
+        1 => prop::collection::vec((0..4_u8, blob), 1..3),
     ];
     let parts = prop::collection::vec(part(first_run), 0..8);
     (parts, cites, marks)
