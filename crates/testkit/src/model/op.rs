@@ -120,8 +120,8 @@ pub enum Revision {
 pub enum Key {
     /// One of the session's items.
     Item(u16),
-    /// An entry of a contribution log: source, id.
-    Fact(u8, u8),
+    /// One of the entries of the session's contribution logs.
+    Fact(u16),
     /// Nothing that exists.
     Missing,
 }
@@ -184,8 +184,8 @@ pub fn next(model: &Model) -> BoxedStrategy<Op> {
             there().prop_map(|session| Op::Release { session }).boxed(),
         ),
         (3, put_blob().boxed()),
-        (2, read_blob().boxed()),
-        (3, set_authority(model).boxed()),
+        (2, read_blob(model)),
+        (6, set_authority(model).boxed()),
     ];
     if model.durable {
         ops.push((3, appends(model).prop_map(Op::Failed).boxed()));
@@ -221,8 +221,9 @@ fn redact(model: &Model) -> BoxedStrategy<Op> {
         .boxed()
 }
 
-fn read_blob() -> BoxedStrategy<Op> {
-    (0..CONTENTS, 0..200_000_u32, 0..150_000_u32)
+fn read_blob(model: &Model) -> BoxedStrategy<Op> {
+    let content = blob(model.blobs.keys().copied().collect());
+    (content, 0..200_000_u32, 0..150_000_u32)
         .prop_map(|(content, from, bytes)| Op::ReadBlob {
             content,
             from,
@@ -282,7 +283,12 @@ fn create(model: &Model) -> BoxedStrategy<Op> {
 
 fn set_authority(model: &Model) -> BoxedStrategy<Op> {
     let import_ref = prop::option::weighted(0.3, 0..3_u8);
-    (session(model), authority(), revision(), import_ref)
+    let to = prop::sample::select(vec![
+        Authority::RuntimeEvents,
+        Authority::Preparing,
+        Authority::Rejected,
+    ]);
+    (session(model), to, revision(), import_ref)
         .prop_map(|(session, to, revision, import_ref)| Op::SetAuthority {
             session,
             to,
@@ -295,7 +301,7 @@ fn set_authority(model: &Model) -> BoxedStrategy<Op> {
 fn key() -> BoxedStrategy<Key> {
     prop_oneof![
         12 => any::<u16>().prop_map(Key::Item),
-        3 => (0..3_u8, 0..6_u8).prop_map(|(source, id)| Key::Fact(source, id)),
+        4 => any::<u16>().prop_map(Key::Fact),
         1 => Just(Key::Missing),
     ]
     .boxed()
@@ -326,6 +332,14 @@ fn put_blob() -> BoxedStrategy<Op> {
     (0..CONTENTS, pieces)
         .prop_map(|(content, pieces)| Op::PutBlob { content, pieces })
         .boxed()
+}
+
+/// A content that is stored, or seldom any.
+fn blob(stored: Vec<u8>) -> BoxedStrategy<u8> {
+    if stored.is_empty() {
+        return (0..CONTENTS).boxed();
+    }
+    prop_oneof![20 => prop::sample::select(stored), 1 => 0..CONTENTS].boxed()
 }
 
 /// A batch for one of the sessions, mostly one that can be accepted.
@@ -376,12 +390,7 @@ fn batch(
         prop::bool::weighted(0.02),
         any::<bool>(),
     );
-    // Mostly blobs that are stored.
-    let stored = match blobs.is_empty() {
-        true => (0..CONTENTS).boxed(),
-        false => prop::sample::select(blobs).boxed(),
-    };
-    let blob = prop_oneof![20 => stored, 1 => 0..CONTENTS];
+    let blob = blob(blobs);
     let cites = prop_oneof![
         8 => Just(Vec::new()),
         1 => prop::collection::vec((0..4_u8, blob), 1..3),
@@ -449,7 +458,7 @@ fn shape() -> BoxedStrategy<Shape> {
         6 => message().prop_map(|(of, thinking, part)| Shape::Chunk(of, thinking, part)),
         4 => message().prop_map(|(of, thinking, part)| Shape::Whole(of, thinking, part)),
         1 => few.clone().prop_map(Shape::Mark),
-        4 => (few.clone(), few.clone(), mostly_whole.clone())
+        4 => (few.clone(), few.clone(), mostly_whole)
             .prop_map(|(tool, step, partial)| Shape::Call(tool, step, partial)),
         4 => (few.clone(), mostly_whole).prop_map(|(tool, partial)| Shape::Result(tool, partial)),
         1 => (few.clone(), any::<u16>()).prop_map(|(of, input)| Shape::Usage(of, input)),
