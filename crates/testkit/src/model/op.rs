@@ -136,8 +136,20 @@ pub struct Walk {
     pub max_items: u8,
     /// Whether pages are bounded by few bytes too.
     pub small: bool,
-    /// Where it begins: at the edge, or at one of its items.
-    pub start: Option<u16>,
+    pub start: From,
+}
+
+/// Where pages begin.
+#[derive(Debug, Clone, Copy)]
+pub enum From {
+    /// At the edge.
+    Edge,
+    /// At one of the items, by its key.
+    Key(u16),
+    /// At one of the items, by its position.
+    Item(u16),
+    /// At the first item at an ordinal or behind it in the direction.
+    Ordinal(u16),
 }
 
 /// The next operation of a history.
@@ -314,7 +326,12 @@ fn walk(model: &Model) -> BoxedStrategy<Walk> {
         any::<bool>(),
         1..12_u8,
         prop::bool::weighted(0.3),
-        prop::option::weighted(0.4, any::<u16>()),
+        prop_oneof![
+            3 => Just(From::Edge),
+            1 => any::<u16>().prop_map(From::Key),
+            1 => any::<u16>().prop_map(From::Item),
+            1 => any::<u16>().prop_map(From::Ordinal),
+        ],
     )
         .prop_map(|(session, through, newer, max_items, small, start)| Walk {
             session,

@@ -15,8 +15,8 @@ use folio_core::claims::claims;
 use folio_core::item::{Lane, Part as ItemPart};
 use folio_core::redact::redacted_body;
 use folio_core::{
-    Authority, CanonicalEvent, Fact, FactOp, Field, ForeignId, Item, ItemKind, Json, SessionId,
-    Spine, key,
+    Authority, CanonicalEvent, Fact, FactOp, Field, ForeignId, Item, ItemKind, Json, Position,
+    SessionId, Spine, key,
 };
 use folio_store::{
     AppendBatch, BlobId, Committed, ContributionBatch, Placement, Redaction, Writer,
@@ -163,6 +163,15 @@ impl Session {
     /// Its rows at a watermark.
     pub fn rows(&self, through: u64) -> Vec<Row> {
         reference::project_at(&self.now(), through)
+    }
+
+    /// Its rows at a watermark, each with its place.
+    pub fn placed_rows(&self, through: u64) -> Vec<(Position, Row)> {
+        let mut now = self.now();
+        now.truncate(usize::try_from(through).expect("few events"));
+        let places = reference::items(&now).into_iter();
+        let places = places.map(|(item, _)| item.position);
+        places.zip(reference::project(&now)).collect()
     }
 
     /// The code with which it refuses readers.
