@@ -93,7 +93,8 @@ impl StorePlace for MemoryPlace {
 /// Compares the stores of a place with the model over so many histories.
 ///
 /// # Panics
-/// With the smallest history found, where a store is not as the model.
+/// With the smallest history found, where a store is not as the model; and
+/// where the environment asks for something that is no number.
 pub fn run(factory: Factory, cases: u64) {
     differential(&[factory], cases);
 }
@@ -102,9 +103,15 @@ pub fn run(factory: Factory, cases: u64) {
 /// with the model and with each other, byte by byte.
 ///
 /// # Panics
-/// With the smallest history found, where they differ.
+/// As [`run`], and where they differ.
 pub fn differential(factories: &[Factory], cases: u64) {
-    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+    let number = |name| {
+        let text = std::env::var(name).ok()?;
+        Some(
+            text.parse::<u64>()
+                .expect("FOLIO_MODEL_* are whole numbers"),
+        )
+    };
     let seeds = match number("FOLIO_MODEL_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("FOLIO_MODEL_CASES").unwrap_or(cases),
