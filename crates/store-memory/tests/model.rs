@@ -5,5 +5,5 @@ use folio_testkit::model::{MemoryPlace, run};
 
 #[test]
 fn the_store_in_memory_is_as_the_model() {
-    run(|| Box::new(MemoryPlace), 100);
+    run(|| Box::new(MemoryPlace), 60);
 }

@@ -39,12 +39,13 @@ use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunne
 use proptest_state_machine::Sequential;
 use state::Model;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use subject::{Check, Subject};
 
-/// The most operations of a history.
-const STEPS: usize = 60;
+/// How many operations a history has before it is made smaller.
+const STEPS: Range<usize> = 20..80;
 /// The most histories that are tried to make a failing one smaller.
 const SHRINKS: u32 = 4_000;
 
@@ -92,7 +93,8 @@ impl StorePlace for MemoryPlace {
 /// Compares the stores of a place with the model over so many histories.
 ///
 /// # Panics
-/// With the smallest history found, where a store is not as the model.
+/// With the smallest history found, where a store is not as the model; and
+/// where the environment asks for something that is no number.
 pub fn run(factory: Factory, cases: u64) {
     differential(&[factory], cases);
 }
@@ -101,9 +103,15 @@ pub fn run(factory: Factory, cases: u64) {
 /// with the model and with each other, byte by byte.
 ///
 /// # Panics
-/// With the smallest history found, where they differ.
+/// As [`run`], and where they differ.
 pub fn differential(factories: &[Factory], cases: u64) {
-    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+    let number = |name| {
+        let text = std::env::var(name).ok()?;
+        Some(
+            text.parse::<u64>()
+                .expect("FOLIO_MODEL_* are whole numbers"),
+        )
+    };
     let seeds = match number("FOLIO_MODEL_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("FOLIO_MODEL_CASES").unwrap_or(cases),
@@ -118,7 +126,7 @@ pub fn differential(factories: &[Factory], cases: u64) {
 /// The histories, as a strategy.
 fn histories(durable: bool) -> impl Strategy<Value = (Model, Vec<Op>, Seen)> {
     Sequential::new(
-        (1..STEPS).into(),
+        STEPS.into(),
         move || Just(Model::new(durable)).boxed(),
         |_, _| true,
         op::next,

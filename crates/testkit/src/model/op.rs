@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 /// The number of session ids that a history uses.
-pub const SESSIONS: u8 = 5;
+pub const SESSIONS: u8 = 6;
 /// The number of contents that blobs have.
 pub const CONTENTS: u8 = 4;
 /// The contribution logs that a history writes.
@@ -120,8 +120,8 @@ pub enum Revision {
 pub enum Key {
     /// One of the session's items.
     Item(u16),
-    /// An entry of a contribution log: source, id.
-    Fact(u8, u8),
+    /// One of the entries of the session's contribution logs.
+    Fact(u16),
     /// Nothing that exists.
     Missing,
 }
@@ -136,20 +136,36 @@ pub struct Walk {
     pub max_items: u8,
     /// Whether pages are bounded by few bytes too.
     pub small: bool,
-    /// Where it begins: at the edge, or at one of its items.
-    pub start: Option<u16>,
+    pub start: From,
+}
+
+/// Where pages begin.
+#[derive(Debug, Clone, Copy)]
+pub enum From {
+    /// At the edge.
+    Edge,
+    /// At one of the items, by its key.
+    Key(u16),
+    /// At one of the items, by its position.
+    Item(u16),
+    /// At the first item at an ordinal or behind it in the direction.
+    Ordinal(u16),
 }
 
 /// The next operation of a history.
 pub fn next(model: &Model) -> BoxedStrategy<Op> {
     let one = || 0..SESSIONS;
     let there = || session(model);
-    let few = model.sessions.len() < 2;
+    let creates = match model.sessions.len() {
+        0 => 300,
+        1 => 20,
+        _ => 2,
+    };
     let mut ops: Vec<(u32, BoxedStrategy<Op>)> = vec![
-        (if few { 20 } else { 2 }, create().boxed()),
+        (creates, create(model)),
         (30, appends(model).prop_map(Op::Append).boxed()),
         (3, together(model)),
-        (5, fork(model)),
+        (9, fork(model)),
         (
             2,
             (one(), revision())
@@ -157,12 +173,12 @@ pub fn next(model: &Model) -> BoxedStrategy<Op> {
                 .boxed(),
         ),
         (
-            1,
-            (one(), revision())
+            3,
+            (there(), revision())
                 .prop_map(|(session, revision)| Op::Discard { session, revision })
                 .boxed(),
         ),
-        (4, redact(model)),
+        (7, redact(model)),
         (2, Just(Op::Scrub).boxed()),
         (
             2,
@@ -180,8 +196,8 @@ pub fn next(model: &Model) -> BoxedStrategy<Op> {
             there().prop_map(|session| Op::Release { session }).boxed(),
         ),
         (3, put_blob().boxed()),
-        (2, read_blob().boxed()),
-        (3, set_authority(model).boxed()),
+        (2, read_blob(model)),
+        (6, set_authority(model).boxed()),
     ];
     if model.durable {
         ops.push((3, appends(model).prop_map(Op::Failed).boxed()));
@@ -206,7 +222,7 @@ fn together(model: &Model) -> BoxedStrategy<Op> {
 }
 
 fn fork(model: &Model) -> BoxedStrategy<Op> {
-    (session(model), any::<u16>(), 0..SESSIONS)
+    (session(model), any::<u16>(), free(model))
         .prop_map(|(parent, at, child)| Op::Fork { parent, at, child })
         .boxed()
 }
@@ -217,8 +233,9 @@ fn redact(model: &Model) -> BoxedStrategy<Op> {
         .boxed()
 }
 
-fn read_blob() -> BoxedStrategy<Op> {
-    (0..CONTENTS, 0..200_000_u32, 0..150_000_u32)
+fn read_blob(model: &Model) -> BoxedStrategy<Op> {
+    let content = blob(model.blobs.keys().copied().collect());
+    (content, 0..200_000_u32, 0..150_000_u32)
         .prop_map(|(content, from, bytes)| Op::ReadBlob {
             content,
             from,
@@ -233,7 +250,17 @@ fn session(model: &Model) -> BoxedStrategy<u8> {
     if there.is_empty() {
         return (0..SESSIONS).boxed();
     }
-    prop_oneof![9 => prop::sample::select(there), 1 => 0..SESSIONS].boxed()
+    prop_oneof![30 => prop::sample::select(there), 1 => 0..SESSIONS].boxed()
+}
+
+/// A session that does not exist, or seldom any.
+fn free(model: &Model) -> BoxedStrategy<u8> {
+    let free = (0..SESSIONS).filter(|number| !model.sessions.contains_key(number));
+    let free: Vec<u8> = free.collect();
+    if free.is_empty() {
+        return (0..SESSIONS).boxed();
+    }
+    prop_oneof![8 => prop::sample::select(free), 1 => 0..SESSIONS].boxed()
 }
 
 fn revision() -> BoxedStrategy<Revision> {
@@ -247,16 +274,16 @@ fn revision() -> BoxedStrategy<Revision> {
 
 fn authority() -> BoxedStrategy<Authority> {
     prop_oneof![
-        8 => Just(Authority::RuntimeEvents),
-        2 => Just(Authority::Preparing),
+        16 => Just(Authority::RuntimeEvents),
+        4 => Just(Authority::Preparing),
         1 => Just(Authority::Rejected),
     ]
     .boxed()
 }
 
-fn create() -> BoxedStrategy<Op> {
+fn create(model: &Model) -> BoxedStrategy<Op> {
     let followed = prop::bool::weighted(0.1);
-    (0..SESSIONS, authority(), followed, 0..WORKLOADS)
+    (free(model), authority(), followed, 0..WORKLOADS)
         .prop_map(|(session, authority, followed, workload)| Op::Create {
             session,
             authority,
@@ -268,7 +295,12 @@ fn create() -> BoxedStrategy<Op> {
 
 fn set_authority(model: &Model) -> BoxedStrategy<Op> {
     let import_ref = prop::option::weighted(0.3, 0..3_u8);
-    (session(model), authority(), revision(), import_ref)
+    let to = prop::sample::select(vec![
+        Authority::RuntimeEvents,
+        Authority::Preparing,
+        Authority::Rejected,
+    ]);
+    (session(model), to, revision(), import_ref)
         .prop_map(|(session, to, revision, import_ref)| Op::SetAuthority {
             session,
             to,
@@ -281,7 +313,7 @@ fn set_authority(model: &Model) -> BoxedStrategy<Op> {
 fn key() -> BoxedStrategy<Key> {
     prop_oneof![
         12 => any::<u16>().prop_map(Key::Item),
-        3 => (0..3_u8, 0..6_u8).prop_map(|(source, id)| Key::Fact(source, id)),
+        4 => any::<u16>().prop_map(Key::Fact),
         1 => Just(Key::Missing),
     ]
     .boxed()
@@ -294,7 +326,12 @@ fn walk(model: &Model) -> BoxedStrategy<Walk> {
         any::<bool>(),
         1..12_u8,
         prop::bool::weighted(0.3),
-        prop::option::weighted(0.4, any::<u16>()),
+        prop_oneof![
+            3 => Just(From::Edge),
+            1 => any::<u16>().prop_map(From::Key),
+            1 => any::<u16>().prop_map(From::Item),
+            1 => any::<u16>().prop_map(From::Ordinal),
+        ],
     )
         .prop_map(|(session, through, newer, max_items, small, start)| Walk {
             session,
@@ -314,19 +351,37 @@ fn put_blob() -> BoxedStrategy<Op> {
         .boxed()
 }
 
+/// A content that is stored, or seldom any.
+fn blob(stored: Vec<u8>) -> BoxedStrategy<u8> {
+    if stored.is_empty() {
+        return (0..CONTENTS).boxed();
+    }
+    prop_oneof![20 => prop::sample::select(stored), 1 => 0..CONTENTS].boxed()
+}
+
 /// A batch for one of the sessions, mostly one that can be accepted.
 fn appends(model: &Model) -> BoxedStrategy<Append> {
     let some = model.sessions.iter().map(|(name, session)| {
         let sealed = session.first_open_run();
         let importer = session.followed || session.authority == Authority::Preparing;
-        (9, batch(*name, sealed, importer, session.lease.is_some()))
+        let blobs = model.blobs.keys().copied().collect();
+        (
+            40,
+            batch(*name, sealed, importer, session.lease.is_some(), blobs),
+        )
     });
     let mut some: Vec<_> = some.collect();
-    some.push((1, batch(0, 0, false, false)));
+    some.push((1, batch(0, 0, false, false, Vec::new())));
     Union::new_weighted(some).boxed()
 }
 
-fn batch(session: u8, first_run: u8, importer: bool, leased: bool) -> BoxedStrategy<Append> {
+fn batch(
+    session: u8,
+    first_run: u8,
+    importer: bool,
+    leased: bool,
+    blobs: Vec<u8>,
+) -> BoxedStrategy<Append> {
     let rare = |flag: bool| prop_oneof![15 => Just(flag), 1 => Just(!flag)];
     let lease = if leased {
         prop_oneof![
@@ -346,15 +401,16 @@ fn batch(session: u8, first_run: u8, importer: bool, leased: bool) -> BoxedStrat
     let marks = (
         prop::option::weighted(0.2, prop::bool::weighted(0.8)),
         rare(importer),
-        prop::option::weighted(0.2, facts),
+        prop::option::weighted(0.3, facts),
         lease,
         prop::option::weighted(0.05, 0..3_u8),
         prop::bool::weighted(0.02),
         any::<bool>(),
     );
+    let blob = blob(blobs);
     let cites = prop_oneof![
-        6 => Just(Vec::new()),
-        1 => prop::collection::vec((0..4_u8, 0..CONTENTS), 1..3),
+        8 => Just(Vec::new()),
+        1 => prop::collection::vec((0..4_u8, blob), 1..3),
     ];
     let parts = prop::collection::vec(part(first_run), 0..8);
     (parts, cites, marks)
@@ -419,7 +475,7 @@ fn shape() -> BoxedStrategy<Shape> {
         6 => message().prop_map(|(of, thinking, part)| Shape::Chunk(of, thinking, part)),
         4 => message().prop_map(|(of, thinking, part)| Shape::Whole(of, thinking, part)),
         1 => few.clone().prop_map(Shape::Mark),
-        4 => (few.clone(), few.clone(), mostly_whole.clone())
+        4 => (few.clone(), few.clone(), mostly_whole)
             .prop_map(|(tool, step, partial)| Shape::Call(tool, step, partial)),
         4 => (few.clone(), mostly_whole).prop_map(|(tool, partial)| Shape::Result(tool, partial)),
         1 => (few.clone(), any::<u16>()).prop_map(|(of, input)| Shape::Usage(of, input)),

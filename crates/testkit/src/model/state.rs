@@ -15,8 +15,8 @@ use folio_core::claims::claims;
 use folio_core::item::{Lane, Part as ItemPart};
 use folio_core::redact::redacted_body;
 use folio_core::{
-    Authority, CanonicalEvent, Fact, FactOp, Field, ForeignId, Item, ItemKind, Json, SessionId,
-    Spine, key,
+    Authority, CanonicalEvent, Fact, FactOp, Field, ForeignId, Item, ItemKind, Json, Position,
+    SessionId, Spine, key,
 };
 use folio_store::{
     AppendBatch, BlobId, Committed, ContributionBatch, Placement, Redaction, Writer,
@@ -163,6 +163,15 @@ impl Session {
     /// Its rows at a watermark.
     pub fn rows(&self, through: u64) -> Vec<Row> {
         reference::project_at(&self.now(), through)
+    }
+
+    /// Its rows at a watermark, each with its place.
+    pub fn placed_rows(&self, through: u64) -> Vec<(Position, Row)> {
+        let mut now = self.now();
+        now.truncate(usize::try_from(through).expect("few events"));
+        let places = reference::items(&now).into_iter();
+        let places = places.map(|(item, _)| item.position);
+        places.zip(reference::project(&now)).collect()
     }
 
     /// The code with which it refuses readers.
@@ -397,21 +406,27 @@ impl Model {
 
     /// The keys that a redaction names.
     pub fn keys(&self, session: u8, keys: &[Key]) -> Vec<String> {
-        let now = self.sessions.get(&session).map(Session::now);
-        let items = reference::items(&now.unwrap_or_default());
-        let missing = || "user:nobody".to_owned();
-        keys.iter()
-            .map(|key| match key {
-                Key::Item(pick) => {
-                    let at = usize::from(*pick).checked_rem(items.len());
-                    at.map_or_else(missing, |at| items[at].0.key.to_string())
-                }
-                Key::Fact(source, id) => {
-                    format!("{}::note-{id}", SOURCES[usize::from(*source)])
-                }
-                Key::Missing => missing(),
-            })
-            .collect()
+        let Some(session) = self.sessions.get(&session) else {
+            return vec!["user:nobody".to_owned()];
+        };
+        let items = reference::items(&session.now()).into_iter();
+        let items: Vec<String> = items.map(|(item, _)| item.key.into()).collect();
+        let logs = session.notes.iter();
+        let facts = logs.flat_map(|(source, log)| {
+            let id = move |note: &Note| format!("{source}::{}", note.fact.id.as_str());
+            log.iter().map(id)
+        });
+        let facts: Vec<String> = facts.collect();
+        let key = |key: &Key| {
+            let (several, pick) = match key {
+                Key::Item(pick) => (&items, pick),
+                Key::Fact(pick) => (&facts, pick),
+                Key::Missing => return None,
+            };
+            several.get(usize::from(*pick).checked_rem(several.len())?)
+        };
+        let named = |wanted| key(wanted).map_or_else(|| "user:nobody".to_owned(), Clone::clone);
+        keys.iter().map(named).collect()
     }
 
     /// The batch of an append, without its lease.

@@ -1,6 +1,6 @@
 //! A store that is compared with the model, and the comparison.
 
-use super::op::{Append, LeaseUse, Op, SOURCES, Walk};
+use super::op::{Append, From, LeaseUse, Op, SOURCES, Walk};
 use super::state::{Answer, Event, Model, Outcome, Session, address, content, holder, name};
 use crate::check::{Row, row};
 use crate::conformance::{Need, StorePlace};
@@ -296,18 +296,17 @@ impl Subject {
         let there = before.sessions.get(&walk.session);
         let head = there.map_or(0, Session::head);
         let through = u64::from(walk.through) % (head + 1);
-        let wanted = match there {
-            Some(session) if session.unreadable().is_none() => session.rows(through),
+        let mut wanted = match there {
+            Some(session) if session.unreadable().is_none() => session.placed_rows(through),
             _ => Vec::new(),
         };
         let direction = if walk.newer {
             Direction::Newer
         } else {
+            wanted.reverse();
             Direction::Older
         };
-        let at = walk.start.map(usize::from);
-        let at = at.and_then(|at| at.checked_rem(wanted.len()));
-        let start = at.map_or(Start::Edge, |at| Start::Key(wanted[at].0.clone().into()));
+        let (start, skipped) = start(walk.start, direction, through, &wanted);
         let mut query = ItemQuery {
             through: Some(through),
             direction,
@@ -333,14 +332,11 @@ impl Subject {
         }
         let rows = pages.iter().flat_map(|(_, page)| &page.items);
         let rows: Vec<Row> = rows.map(|(.., row)| row.clone()).collect();
-        let wanted = match direction {
-            Direction::Newer => wanted[at.unwrap_or(0)..].to_vec(),
-            Direction::Older => {
-                let end = at.map_or(wanted.len(), |at| at + 1);
-                wanted[..end].iter().rev().cloned().collect()
-            }
-        };
+        let before = pages.first().map(|(_, page)| page.before);
+        let wanted = wanted.into_iter().map(|(_, row)| row).skip(skipped);
+        let wanted: Vec<Row> = wanted.collect();
         same(format!("the rows of a walk at {through}"), &rows, &wanted)?;
+        same("whether items lie before", &before, &Some(skipped > 0))?;
         // How much fits into bytes depends on what came later.
         if let Some(session) = there.filter(|_| !walk.small) {
             self.walks.push(Remembered {
@@ -648,6 +644,31 @@ impl Subject {
         }
         Ok(dumps)
     }
+}
+
+/// Where pages begin, and how many of the rows, in the direction, lie before.
+fn start(
+    from: From,
+    direction: Direction,
+    through: u64,
+    rows: &[(Position, Row)],
+) -> (Start, usize) {
+    let one = |pick: u16| usize::from(pick).checked_rem(rows.len());
+    match from {
+        From::Key(pick) => one(pick).map(|at| (Start::Key(rows[at].1.0.clone().into()), at)),
+        From::Item(pick) => one(pick).map(|at| (Start::At(rows[at].0), at)),
+        From::Ordinal(pick) => {
+            let ordinal = u64::from(pick) % (through + 1);
+            let lies_before = |row: &&(Position, Row)| match direction {
+                Direction::Newer => row.0.ordinal < ordinal,
+                Direction::Older => row.0.ordinal > ordinal,
+            };
+            let skipped = rows.iter().take_while(lies_before).count();
+            Some((Start::AtOrdinal(ordinal), skipped))
+        }
+        From::Edge => None,
+    }
+    .unwrap_or((Start::Edge, 0))
 }
 
 fn copied(error: &StoreError) -> StoreError {
