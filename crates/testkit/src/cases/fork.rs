@@ -884,12 +884,12 @@ async fn a_fork_has_a_limit_of_depth(place: Place) {
     let mut session = s.session.clone();
     for depth in 1..=MAX_SPANS {
         // Each run ends at once: where none is open a fork replays nothing.
-        events.enter(&format!("r{depth}"), "t1");
+        events.enter(&format!("r{depth}"), &format!("t{depth}"));
         let event = events.end(&format!("e{depth}"), "completed");
         append(&*s.store, &session, vec![event]).await;
         session = fork(&*s.store, &session, depth as u64, &format!("f{depth}")).await;
     }
-    events.enter("last", "t1");
+    events.enter("last", "last");
     let event = events.user("last", "text");
     let head = append(&*s.store, &session, vec![event]).await.high_water;
     let refused = s
