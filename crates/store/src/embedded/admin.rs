@@ -130,7 +130,7 @@ impl<E: Engine> Admin for Embedded<E> {
         if pending.is_empty() && blobs == 0 {
             return Ok(Scrub::default());
         }
-        self.hand_over(|engine| engine.rewrite()).await?;
+        self.hand_over(E::rewrite).await?;
         let completed = pending.len() as u64;
         // What was erased since then waits for the next rewrite.
         self.write(move |txn, _| {

@@ -622,7 +622,7 @@ async fn two_handles_delete_at_once(place: Place) {
         );
         let lost = match (one, two) {
             (Ok(()), Err(lost)) | (Err(lost), Ok(())) => lost,
-            both => panic!("one of them deletes it: {both:?}"),
+            both => unreachable!("one of them deletes it: {both:?}"),
         };
         assert_eq!(lost.code(), "session_not_found");
     }
