@@ -4,12 +4,12 @@
 
 use crate::StoreError;
 use crate::engine::{Counters, Erase, Snapshot, WriteTxn, Writes};
-use crate::line::{Line, last_at};
+use crate::line::Line;
 use crate::plan::{session_and_log, session_leased};
 use crate::rows::{FoundEvent, LogRow, ScrubRow};
 use folio_codec::{EMPTY_CHAIN, hash64};
+use folio_core::SessionId;
 use folio_core::assign::Tail;
-use folio_core::{Direction, SessionId};
 use std::collections::BTreeMap;
 
 /// Events that one transaction removes.
@@ -147,20 +147,12 @@ fn cut_events(txn: &dyn Snapshot, log: &LogRow, keep: u64) -> Result<Writes, Sto
     ];
     let mut runs = Vec::new();
     if head == keep {
-        // The log as it was at the last event that somebody reads.
-        let line = Line::new(txn, log.clone())?;
-        let last_run = line.runs_at(head)?;
-        let indexed = line.is_indexed()?;
+        // The runs as they were at the last event that somebody reads. Chain
+        // and count belong to the head of a session; nobody asks a log without
+        // one for them, and what is damaged must not keep it from going.
+        let last_run = Line::new(txn, log.clone())?.runs_at(head)?;
         (log.runs, log.tail) = (last_run, Tail::default());
-        log.chain = if head == 0 {
-            EMPTY_CHAIN
-        } else {
-            line.event(head)?.chain
-        };
-        if indexed {
-            let last = line.items(last_at(head), Direction::Older, 1)?;
-            log.items = last.first().map_or(0, |item| item.number);
-        }
+        (log.chain, log.items) = (EMPTY_CHAIN, 0);
         erase.push(Erase::Runs {
             log_no: log.log_no,
             above: last_run,

@@ -3,12 +3,13 @@
 
 use crate::care::{items_at, tail_at};
 use crate::engine::{Snapshot, WriteTxn, Writes};
+use crate::line::{Line, first_at};
 use crate::page::{info, readable};
 use crate::port::{MAX_SPANS, SessionInfo};
 use crate::rows::{LogRow, RunRow, SessionRow, SpanRow};
 use crate::{ErrorKind, StoreError};
 use folio_codec::EMPTY_CHAIN;
-use folio_core::{Authority, PROJECTION_VERSION, SessionId};
+use folio_core::{Authority, Direction, PROJECTION_VERSION, SessionId};
 
 /// What makes the child.
 struct Plan {
@@ -106,11 +107,29 @@ fn plan(
         index_no,
         index_version: if indexed { PROJECTION_VERSION } else { 0 },
         index_head: if indexed { at } else { 0 },
-        items: if indexed { items_at(&line, at)? } else { 0 },
+        items: if indexed { items_until(&line, at)? } else { 0 },
         tail,
     };
     let runs = open;
     Ok(Plan { log, spans, runs })
+}
+
+/// The number of items up to an ordinal. Items are numbered without gaps, so
+/// a row that was lost there shows; the child would never miss it.
+fn items_until(line: &Line<'_>, at: u64) -> Result<u64, StoreError> {
+    let items = items_at(line, at)?;
+    let beyond = line.items(first_at(at.saturating_add(1)), Direction::Newer, 1)?;
+    let next = beyond
+        .first()
+        .map_or(line.log.items + 1, |item| item.number);
+    if items + 1 != next {
+        let message = format!(
+            "the index of log {} has lost rows near ordinal {at}: rebuild it, then fork",
+            line.log.log_no
+        );
+        return Err(StoreError::corrupt("index_damaged", message));
+    }
+    Ok(items)
 }
 
 impl StoreError {

@@ -525,6 +525,11 @@ impl std::fmt::Debug for SimulatedPlace {
 }
 
 impl SimulatedPlace {
+    /// What outlives the stores of this place.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
     /// An empty disk, an engine, and what is put around its stores.
     pub fn new(flaw: impl Flaw, wrap: Wrap) -> Self {
         Self {

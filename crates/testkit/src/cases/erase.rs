@@ -4,7 +4,7 @@ use crate::check::{
     Bench, Told, append, code, create, fork, is_sound, poll_once, rows, session_id, told,
     written_for,
 };
-use crate::conformance::{Case, StorePlace};
+use crate::conformance::{Case, Damage, StorePlace};
 use crate::event::Events;
 use crate::workload::{Periodic, Random, random};
 use folio_core::{Authority, CanonicalEvent, Direction, SessionId};
@@ -44,6 +44,8 @@ pub(crate) const CASES: &[Case] = cases!("erase":
     another_handle_completes_a_deletion: MultiProcess,
     a_deletion_is_completed_after_reopening: Durable,
     a_deleted_session_stays_deleted: Durable,
+    a_damaged_session_is_deleted: Damage,
+    a_damaged_parent_is_deleted_below_its_child: Damage,
 );
 
 type Place = Box<dyn StorePlace>;
@@ -620,7 +622,7 @@ async fn two_handles_delete_at_once(place: Place) {
         );
         let lost = match (one, two) {
             (Ok(()), Err(lost)) | (Err(lost), Ok(())) => lost,
-            both => panic!("one of them deletes it: {both:?}"),
+            both => unreachable!("one of them deletes it: {both:?}"),
         };
         assert_eq!(lost.code(), "session_not_found");
     }
@@ -674,4 +676,71 @@ async fn a_deleted_session_stays_deleted(place: Place) {
     is_gone(&*store, &session).await;
     assert_eq!(store.pending_erasures().await.unwrap(), 0);
     store.check().await.unwrap();
+}
+
+/// Damages rows of a session while no handle is open.
+async fn damage(place: &Place, s: Bench, damages: &[Damage<'_>]) -> Bench {
+    let Bench {
+        store,
+        session,
+        events,
+    } = s;
+    store.close().await.unwrap();
+    drop(store);
+    for damage in damages {
+        place.damage(*damage).await.unwrap();
+    }
+    Bench {
+        store: place.reopen().await.unwrap(),
+        session,
+        events,
+    }
+}
+
+fn users(events: &mut Events, from: u64, to: u64) -> Vec<CanonicalEvent> {
+    (from..=to)
+        .map(|n| events.user(&format!("e{n}"), "text"))
+        .collect()
+}
+
+async fn a_damaged_session_is_deleted(place: Place) {
+    let mut s = Bench::open(&*place).await;
+    let events = users(&mut s.events, 1, 9);
+    s.append(events).await;
+    let id = s.session.clone();
+    let damages = [1, 5, 9].map(|at| Damage::Event(&id, at));
+    let s = damage(&place, s, &damages).await;
+    let damages = [Damage::Item(&id, 4), Damage::LostItem(&id, 7)];
+    let s = damage(&place, s, &damages).await;
+    delete(&*s.store, &s.session).await;
+    is_gone(&*s.store, &s.session).await;
+    s.store.scrub().await.unwrap();
+    assert_eq!(s.store.pending_erasures().await.unwrap(), 0);
+}
+
+async fn a_damaged_parent_is_deleted_below_its_child(place: Place) {
+    let mut s = Bench::open(&*place).await;
+    let events = users(&mut s.events, 1, 9);
+    s.append(events).await;
+    let child = s.fork(5, "child").await;
+    let id = s.session.clone();
+    // The last one that the child reads, and one behind it.
+    let damages = [Damage::Event(&id, 5), Damage::Event(&id, 8)];
+    let s = damage(&place, s, &damages).await;
+    let damages = [Damage::Item(&id, 5), Damage::LostItem(&id, 7)];
+    let s = damage(&place, s, &damages).await;
+    delete(&*s.store, &s.session).await;
+    s.store.scrub().await.unwrap();
+    assert_eq!(s.store.pending_erasures().await.unwrap(), 0);
+    // What is left is as it was: damaged at the one event, and else whole.
+    let found = s.store.events(&child, &[1, 4]).await.unwrap();
+    assert_eq!(found.len(), 2);
+    let error = s.store.events(&child, &[5]).await.unwrap_err();
+    assert_eq!(
+        (error.code(), error.ordinals()),
+        ("projection_gap", &[5][..])
+    );
+    delete(&*s.store, &child).await;
+    s.store.scrub().await.unwrap();
+    assert_eq!(s.store.pending_erasures().await.unwrap(), 0);
 }

@@ -4,7 +4,7 @@ use crate::check::{
     Bench, append, code, create, fork, is_sound, keys, query, rows, session_id, stored, told,
     told_at, written_for,
 };
-use crate::conformance::{Case, StorePlace};
+use crate::conformance::{Case, Damage, StorePlace};
 use crate::event::Events;
 use crate::workload::{Random, random};
 use folio_core::{
@@ -50,6 +50,8 @@ pub(crate) const CASES: &[Case] = cases!("fork":
     a_refused_fork_leaves_no_mark,
     both_handles_write_parent_and_child: MultiProcess,
     a_child_is_there_after_reopening: Durable,
+    a_lost_index_row_is_not_forked_away: Damage,
+    a_damaged_event_is_damaged_in_the_child: Damage,
 );
 
 type Place = Box<dyn StorePlace>;
@@ -881,10 +883,13 @@ async fn a_fork_has_a_limit_of_depth(place: Place) {
     let mut events = Events::new("s1");
     let mut session = s.session.clone();
     for depth in 1..=MAX_SPANS {
-        let event = events.user(&format!("e{depth}"), "text");
+        // Each run ends at once: where none is open a fork replays nothing.
+        events.enter(&format!("r{depth}"), &format!("t{depth}"));
+        let event = events.end(&format!("e{depth}"), "completed");
         append(&*s.store, &session, vec![event]).await;
         session = fork(&*s.store, &session, depth as u64, &format!("f{depth}")).await;
     }
+    events.enter("last", "last");
     let event = events.user("last", "text");
     let head = append(&*s.store, &session, vec![event]).await.high_water;
     let refused = s
@@ -963,4 +968,63 @@ async fn a_child_is_there_after_reopening(place: Place) {
     append(&*store, &child, events[50..].to_vec()).await;
     is_sound(&*store, &child).await;
     is_sound(&*store, &session).await;
+}
+
+/// A session of 9 messages, one row of which was damaged.
+async fn damaged(place: &Place, damage: impl Fn(&SessionId) -> Damage<'_>) -> Bench {
+    let mut s = Bench::open(&**place).await;
+    let events = (1..=9).map(|n| s.events.user(&format!("e{n}"), "text"));
+    let events = events.collect();
+    s.append(events).await;
+    let Bench {
+        store,
+        session,
+        events,
+    } = s;
+    store.close().await.unwrap();
+    drop(store);
+    place.damage(damage(&session)).await.unwrap();
+    Bench {
+        store: place.reopen().await.unwrap(),
+        session,
+        events,
+    }
+}
+
+async fn a_lost_index_row_is_not_forked_away(place: Place) {
+    let s = damaged(&place, |id| Damage::LostItem(id, 4)).await;
+    for at in 1..=9 {
+        let child = session_id(&format!("c{at}"));
+        let forked = s.store.fork_session(&s.session, at, child.clone()).await;
+        // Either it is noticed now, or whoever reads the child notices it.
+        if let Err(error) = forked {
+            assert_eq!(error.code(), "index_damaged", "at {at}");
+            continue;
+        }
+        let page = query(Direction::Newer, Start::Edge);
+        match s.store.read_items(&child, page).await {
+            Ok(page) => assert_eq!((page.items.len() as u64, at < 4), (at, true)),
+            Err(error) => assert_eq!(error.code(), "index_damaged", "at {at}"),
+        }
+    }
+    s.store.rebuild_index(&s.session).await.unwrap();
+    let child = s.fork(4, "rebuilt").await;
+    assert_eq!(is_sound(&*s.store, &child).await.items, 4);
+}
+
+async fn a_damaged_event_is_damaged_in_the_child(place: Place) {
+    let mut s = damaged(&place, |id| Damage::Event(id, 4)).await;
+    // The run is open from the first event on: what was remembered at an
+    // ordinal is read from there, and a fork in front of the damage is fine.
+    let child = s.fork(3, "child").await;
+    is_sound(&*s.store, &child).await;
+    let refused = s.store.fork_session(&s.session, 6, session_id("six")).await;
+    let error = refused.unwrap_err();
+    assert_eq!(
+        (error.code(), error.ordinals()),
+        ("projection_gap", &[4][..])
+    );
+    let next = s.events.user("next", "text");
+    append(&*s.store, &child, vec![next]).await;
+    is_sound(&*s.store, &child).await;
 }

@@ -39,7 +39,7 @@ const LONG: Duration = Duration::from_secs(20);
 fn is_pending(wait: &mut Wait<'_>) -> bool {
     match poll_once(wait) {
         Poll::Pending => true,
-        Poll::Ready(answer) => panic!("it waits no more: {answer:?}"),
+        Poll::Ready(answer) => unreachable!("it waits no more: {answer:?}"),
     }
 }
 
