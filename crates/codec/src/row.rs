@@ -30,6 +30,7 @@ pub fn encode_event(event: &CanonicalEvent) -> (u8, Vec<u8>) {
     out.varint(whole.weight);
     out.varint(whole.chunk);
     out.0.extend_from_slice(&whole.body);
+    out.byte(u8::from(whole.payload));
     out.byte(form);
     out.0.extend_from_slice(&bytes);
     (FORM_WITHHELD, out.0)
@@ -115,6 +116,11 @@ fn read_withheld<'a>(reader: &mut Reader<'a>) -> Option<EventView<'a>> {
         weight: reader.varint()?,
         chunk: reader.varint()?,
         body: reader.take(32)?.try_into().ok()?,
+        payload: match reader.byte()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        },
     };
     let form = reader.byte()?;
     let mut view = read_event(form, reader)?;

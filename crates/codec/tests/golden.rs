@@ -153,7 +153,7 @@ fn an_event_without_its_payload_keeps_the_digest_of_the_whole() {
         let weight = event.view().weight();
         let digest = body_digest(&event.view());
         let body = redacted_body(event.body());
-        let (form, bytes) = encode_event(&event.with_body(&body, digest));
+        let (form, bytes) = encode_event(&event.with_body(&body, digest, true));
         assert_eq!(form, FORM_WITHHELD);
         let view = decode_event(form, &bytes).unwrap();
         assert_eq!((view.body(), view.weight()), (&*body, weight));

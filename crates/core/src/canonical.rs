@@ -128,16 +128,19 @@ impl CanonicalEvent {
         })
     }
 
-    /// The event with another body. What is known of the whole is made of the
-    /// event as it is, with `digest` as the digest of its body, unless a part
-    /// was gone before.
+    /// The event with what is left of its body. What is known of the whole is
+    /// made of the event as it is, with `digest` as the digest of its body,
+    /// unless a part was gone before. `payload` says whether what a row shows
+    /// is gone.
     #[must_use]
-    pub fn with_body(mut self, body: &str, digest: [u8; 32]) -> Self {
-        self.withheld.get_or_insert(Withheld {
+    pub fn with_body(mut self, body: &str, digest: [u8; 32], payload: bool) -> Self {
+        let whole = Withheld {
             body: digest,
             weight: self.text.len() as u64,
             chunk: crate::reduce::chunk_len(&self.view()),
-        });
+            payload,
+        };
+        self.withheld.get_or_insert(whole).payload |= payload;
         let mut text = String::with_capacity(self.refs_len + body.len());
         text.push_str(self.text.get(..self.refs_len).unwrap_or_default());
         text.push_str(body);

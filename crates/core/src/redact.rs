@@ -21,6 +21,8 @@ pub struct Withheld {
     pub weight: u64,
     /// The bytes of the escaped text, as chunks are counted.
     pub chunk: u64,
+    /// Whether what a row shows is gone, and not only a source record.
+    pub payload: bool,
 }
 
 /// The members of `content` that say where it belongs.

@@ -88,7 +88,7 @@ impl<'a> Material<'a> {
             .iter()
             .map(|(_, view)| view)
             .chain(chunks)
-            .any(|view| view.withheld.is_some())
+            .any(|view| view.withheld.is_some_and(|whole| whole.payload))
     }
 
     fn reference(&self, part: Part) -> Option<&EventView<'a>> {

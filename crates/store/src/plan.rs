@@ -275,8 +275,13 @@ pub(crate) fn fetch(
         _ => 0,
     };
     let mut missing = None;
-    for (_, id) in &batch.cites {
-        if snapshot.blob(&id.0)?.is_none() {
+    for (at, id) in &batch.cites {
+        // What is present cites what it cited then.
+        let present = batch
+            .events
+            .get(*at)
+            .is_some_and(|prepared| known.contains_key(prepared.event.id.as_str()));
+        if !present && snapshot.blob(&id.0)?.is_none() {
             missing = Some(*id);
         }
     }

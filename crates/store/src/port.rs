@@ -150,7 +150,9 @@ pub struct SessionInfo {
     /// The last ordinal that it shares with the session it was forked from; 0
     /// for a session of its own.
     pub inherited: u64,
-    /// The session that it was forked from, as long as that exists.
+    /// The session that wrote the last event that it shares, as long as that
+    /// exists: the one it was forked from, or where that one inherited the
+    /// event itself, the one from which it did.
     pub forked_from: Option<SessionId>,
 }
 

@@ -344,7 +344,7 @@ fn withheld(
     let spine = run_of(line, row.run_no)?.spine;
     let event = CanonicalEvent::from_view(&view, &spine, id)
         .map_err(|error| StoreError::corrupt("undecodable", format!("event {ordinal}: {error}")))?;
-    let (form, body) = encode_event(&event.with_body(&body, digest));
+    let (form, body) = encode_event(&event.with_body(&body, digest, whole));
     (row.form, row.body) = (form, body);
     Ok(Some(Withheld { row, cited }))
 }

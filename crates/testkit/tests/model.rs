@@ -182,7 +182,12 @@ fn what_was_redacted_and_can_be_read_is_found() {
 struct Forgetful;
 
 impl Flaw for Forgetful {
-    fn event_ids(&self, _: bool, log: Option<LogRow>, mut found: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    fn event_ids(
+        &self,
+        _: bool,
+        log: Option<LogRow>,
+        mut found: Vec<(u64, u64)>,
+    ) -> Vec<(u64, u64)> {
         found.retain(|(log_no, _)| log.as_ref().is_some_and(|log| log.log_no == *log_no));
         found
     }

@@ -6,7 +6,7 @@ use crate::{MOST_POINTS, block_on, is_whole, new_folder, point};
 use folio_core::SessionId;
 use folio_fault::sqlite::Vfs;
 use folio_fault::{Disk, Fault, Kind, Kinds, Loss, Replay};
-use folio_store::{Admin, ErrorKind, Ledger, Store};
+use folio_store::{Admin, ErrorKind, Store};
 use folio_store_sqlite::{SqliteStore, open};
 use std::path::Path;
 use tempfile::TempDir;

@@ -211,12 +211,18 @@ impl<E: Engine> Ledger for Embedded<E> {
 
     async fn wait(&self, id: &SessionId, after: u64) -> Result<u64, StoreError> {
         let (mut commits, _waiting) = self.watch.listen()?;
+        let mut life = None;
         loop {
             commits.borrow_and_update();
             if self.watch.is_stopped() {
                 return Err(closed());
             }
-            let head = self.read(|snapshot| Ok(session_and_log(snapshot, id.as_str())?.1.head))?;
+            let (session, log) = self.read(|snapshot| session_and_log(snapshot, id.as_str()))?;
+            let head = log.head;
+            // Deleted and created again, it is another session.
+            if *life.get_or_insert(session.incarnation) != session.incarnation {
+                return Err(StoreError::no_session(id.as_str()));
+            }
             if head > after {
                 return Ok(head);
             }

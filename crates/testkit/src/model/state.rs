@@ -311,7 +311,7 @@ fn redacted(event: &CanonicalEvent) -> Option<CanonicalEvent> {
     let view = event.view();
     let left = redacted_body(view.body());
     let digest = body_digest(&view);
-    (left != view.body()).then(|| event.clone().with_body(&left, digest))
+    (left != view.body()).then(|| event.clone().with_body(&left, digest, true))
 }
 
 impl Model {

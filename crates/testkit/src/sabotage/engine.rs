@@ -57,7 +57,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "says_that_a_failed_commit_did_nothing",
         wrong: "after a sync that failed the store goes on as if nothing had happened",
-        caught_by: "failure/nothing_is_accepted_after_a_failed_commit",
+        caught_by: "failure/a_failed_commit_is_indeterminate",
         place: keeps::<BelittlesFailures>,
     },
     Mutant {
