@@ -77,7 +77,7 @@ impl RedbEngine {
     fn database(&self) -> Result<Arc<Database>, StoreError> {
         let mut slot = lock(&self.database);
         match &*slot {
-            Slot::Closed => return Err(closed()),
+            Slot::Closed => return Err(StoreError::closed()),
             Slot::Open(database) if !self.health.is_broken() => return Ok(Arc::clone(database)),
             Slot::Open(_) | Slot::Lost => {}
         }
@@ -105,6 +105,7 @@ impl RedbEngine {
         if self.source.is_read_only() {
             return Err(self.read_only());
         }
+        self.is_open()?;
         if self.health.is_damaged() {
             return Err(damaged_handle());
         }
@@ -122,6 +123,13 @@ impl RedbEngine {
             self.fence_due.store(false, Ordering::Release);
         }
         Ok(database)
+    }
+
+    fn is_open(&self) -> Result<(), StoreError> {
+        match &*lock(&self.database) {
+            Slot::Closed => Err(StoreError::closed()),
+            Slot::Open(_) | Slot::Lost => Ok(()),
+        }
     }
 
     fn read_only(&self) -> StoreError {
@@ -236,6 +244,7 @@ impl Engine for RedbEngine {
     }
 
     fn settle(&self) -> Result<(), StoreError> {
+        self.is_open()?;
         // Nobody else commits, so only a failed commit of this handle is open.
         if !self.fence_due.load(Ordering::Acquire) {
             return Ok(());
@@ -311,7 +320,7 @@ impl Engine for RedbEngine {
             let mut slot = lock(&self.database);
             if matches!(*slot, Slot::Closed) {
                 schema::release(rewritten);
-                return Err(closed());
+                return Err(StoreError::closed());
             }
             self.health.set_broken(false);
             std::mem::replace(&mut *slot, rewritten)
@@ -324,21 +333,20 @@ impl Engine for RedbEngine {
         if self.source.is_read_only() {
             return Err(self.read_only());
         }
+        self.is_open()?;
         Ok(*self.owner.get_or_init(|| self.random().max(1)))
     }
 
     fn is_alive(&self, owner: u64) -> Result<bool, StoreError> {
+        self.is_open()?;
         // One handle at a time: whoever had the file before is gone.
         Ok(self.owner.get() == Some(&owner))
     }
 
     fn version(&self) -> Result<u64, StoreError> {
-        Ok(0)
+        self.is_open().map(|()| 0)
     }
-}
 
-impl RedbEngine {
-    /// Lets go of the file, once the reads that have begun have ended.
     fn close(&self) {
         let mut slot = lock(&self.database);
         give_up(&mut slot);
@@ -346,14 +354,6 @@ impl RedbEngine {
         let rest = std::mem::replace(&mut *slot, Slot::Closed);
         schema::release(rest);
     }
-}
-
-fn closed() -> StoreError {
-    StoreError::new(
-        ErrorKind::Closed,
-        "store_closed",
-        "the store is closed: open it again",
-    )
 }
 
 /// Whether a commit refused before it wrote anything.
