@@ -9,7 +9,8 @@ use folio_store::{ErrorKind, StoreError};
 use rusqlite::Connection;
 use std::hash::{BuildHasher, Hasher};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Read connections that are kept for the next read.
@@ -23,14 +24,12 @@ pub struct SqliteEngine {
     // Dropped before the writer: the last connection to close folds the WAL
     // into the database, and only the writer can.
     readers: Mutex<Vec<Connection>>,
-    writer: Option<Mutex<Writer>>,
-}
-
-#[derive(Debug)]
-struct Writer {
-    conn: Connection,
+    /// Reads nothing; SQLite counts for it what other connections commit.
+    observer: Mutex<Option<Connection>>,
+    writer: Option<Mutex<Connection>>,
     /// A commit failed, and nothing was committed since.
-    fence_due: bool,
+    fence_due: AtomicBool,
+    owner: OnceLock<u64>,
 }
 
 impl SqliteEngine {
@@ -43,14 +42,21 @@ impl SqliteEngine {
         Ok(Self {
             path: config.path.clone(),
             source,
-            readers: Mutex::new(Vec::new()),
-            writer: conn.map(|conn| {
-                Mutex::new(Writer {
-                    conn,
-                    fence_due: false,
-                })
-            }),
+            readers: Mutex::default(),
+            observer: Mutex::default(),
+            writer: conn.map(Mutex::new),
+            fence_due: AtomicBool::new(false),
+            owner: OnceLock::new(),
         })
+    }
+
+    /// The connection that writes.
+    fn writer(&self) -> Result<MutexGuard<'_, Connection>, StoreError> {
+        let writer = self.writer.as_ref().ok_or_else(|| Error::Open {
+            path: self.path.clone(),
+            why: Refusal::ReadOnly,
+        })?;
+        Ok(lock(writer))
     }
 
     fn reader(&self) -> Result<Reading<'_>, Error> {
@@ -70,9 +76,9 @@ impl SqliteEngine {
 impl SqliteEngine {
     /// A setting of the write connection.
     pub(crate) fn pragma(&self, name: &str) -> String {
-        let writer = lock(self.writer.as_ref().unwrap());
+        let conn = self.writer().unwrap();
         let sql = format!("PRAGMA {name}");
-        let value = writer.conn.query_row(&sql, [], |row| row.get(0));
+        let value = conn.query_row(&sql, [], |row| row.get(0));
         match value.unwrap() {
             rusqlite::types::Value::Integer(number) => number.to_string(),
             rusqlite::types::Value::Text(text) => text,
@@ -87,11 +93,11 @@ impl SqliteEngine {
 
     /// How often a range read was compiled anew in the course of some work.
     pub(crate) fn compilations(&self, work: impl FnOnce(&Connection)) -> i32 {
-        let writer = lock(self.writer.as_ref().unwrap());
-        work(&writer.conn);
+        let conn = self.writer().unwrap();
+        work(&conn);
         [sql::EVENTS, sql::ITEMS_OLDER]
             .map(|sql| {
-                let statement = writer.conn.prepare_cached(sql).unwrap();
+                let statement = conn.prepare_cached(sql).unwrap();
                 statement.get_status(rusqlite::StatementStatus::RePrepare)
             })
             .iter()
@@ -100,7 +106,7 @@ impl SqliteEngine {
 
     /// Behaves as after a commit that failed.
     pub(crate) fn demand_fence(&self) {
-        lock(self.writer.as_ref().unwrap()).fence_due = true;
+        self.fence_due.store(true, Ordering::Release);
     }
 }
 
@@ -151,45 +157,45 @@ impl Drop for Open<'_> {
     }
 }
 
-impl Writer {
-    /// Commits a row of no meaning after a commit that failed.
-    ///
-    /// The frames of the failed commit may still stand in the WAL, where the
-    /// next start would take them for committed. The fence overwrites them, so
-    /// that from here on the batch is found or not found once and for all.
-    fn fence(&mut self) -> Result<(), StoreError> {
-        if !self.fence_due {
-            return Ok(());
-        }
-        let raised = (|| {
-            let open = Open::begin(&self.conn, "BEGIN IMMEDIATE")?;
-            let last: Vec<u8> = self
-                .conn
-                .query_row(sql::META, ["fence"], |row| row.get(0))?;
-            let last = <[u8; 8]>::try_from(&*last).map_or(0, u64::from_le_bytes);
-            let next = last.wrapping_add(1).to_le_bytes();
-            self.conn.execute(sql::PUT_META, ("fence", &next[..]))?;
-            open.commit()
-        })();
-        raised.map_err(|error: rusqlite::Error| {
-            StoreError::new(
-                ErrorKind::Unavailable,
-                "store_poisoned",
-                format!(
-                    "a commit failed and the disk still refuses ({error}): \
-                     nothing was written, try again when the disk is mended"
-                ),
-            )
-            .caused_by(error)
-        })?;
-        self.fence_due = false;
-        // Writes anew what the failed sync may have lost of the database. Where
-        // readers are in the way the next checkpoint does it.
-        let _ = self
-            .conn
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        Ok(())
+/// Commits a row of no meaning after a commit that failed.
+///
+/// The frames of the failed commit may still stand in the WAL, where the next
+/// start would take them for committed. The fence overwrites them, so that from
+/// here on the batch is found or not found once and for all.
+fn fence(conn: &Connection, due: &AtomicBool) -> Result<(), StoreError> {
+    if !due.load(Ordering::Acquire) {
+        return Ok(());
     }
+    let raised = (|| {
+        let open = Open::begin(conn, "BEGIN IMMEDIATE")?;
+        let last: Vec<u8> = conn.query_row(sql::META, ["fence"], |row| row.get(0))?;
+        let last = <[u8; 8]>::try_from(&*last).map_or(0, u64::from_le_bytes);
+        let next = last.wrapping_add(1).to_le_bytes();
+        conn.execute(sql::PUT_META, ("fence", &next[..]))?;
+        open.commit()
+    })();
+    raised.map_err(|error: rusqlite::Error| {
+        StoreError::new(
+            ErrorKind::Unavailable,
+            "store_poisoned",
+            format!(
+                "a commit failed and the disk still refuses ({error}): \
+                 nothing was written, try again when the disk is mended"
+            ),
+        )
+        .caused_by(error)
+    })?;
+    due.store(false, Ordering::Release);
+    // Writes anew what the failed sync may have lost of the database. Where
+    // readers are in the way the next checkpoint does it.
+    let _ = empty_wal(conn);
+    Ok(())
+}
+
+/// Copies all of the WAL into the database and empties it.
+fn empty_wal(conn: &Connection) -> Result<(), Error> {
+    let busy: bool = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    if busy { Err(Error::InTheWay) } else { Ok(()) }
 }
 
 impl Engine for SqliteEngine {
@@ -206,17 +212,10 @@ impl Engine for SqliteEngine {
     }
 
     fn write(&self, work: WriteWork<'_>) -> Result<(), StoreError> {
-        let Some(writer) = &self.writer else {
-            return Err(Error::Open {
-                path: self.path.clone(),
-                why: Refusal::ReadOnly,
-            }
-            .into());
-        };
-        let mut writer = lock(writer);
-        writer.fence()?;
-        let open = Open::begin(&writer.conn, "BEGIN IMMEDIATE").map_err(Error::from)?;
-        let mut txn = Txn::new(&writer.conn);
+        let conn = self.writer()?;
+        fence(&conn, &self.fence_due)?;
+        let open = Open::begin(&conn, "BEGIN IMMEDIATE").map_err(Error::from)?;
+        let mut txn = Txn::new(&conn);
         work(&mut txn)?;
         if txn.has_failed() {
             return Err(transaction_failed());
@@ -224,17 +223,26 @@ impl Engine for SqliteEngine {
         let Err(error) = open.commit() else {
             return Ok(());
         };
-        writer.fence_due = true;
+        self.fence_due.store(true, Ordering::Release);
         // At once if possible, so that reads tell the truth about the batch;
         // otherwise before the next write.
-        let _ = writer.fence();
+        let _ = fence(&conn, &self.fence_due);
         Err(indeterminate(error))
+    }
+
+    fn settle(&self) -> Result<(), StoreError> {
+        // Only what this handle commits can be unsettled here.
+        if !self.fence_due.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        fence(&*self.writer()?, &self.fence_due)
     }
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             durable: true,
             multi_process: true,
+            fast_open_after_crash: true,
         }
     }
 
@@ -282,5 +290,40 @@ impl Engine for SqliteEngine {
                 found.join("; ")
             ),
         ))
+    }
+
+    /// SQLite builds the new database in memory (`temp_store`), since a file for
+    /// it would stand in a folder that only the whole process can choose, and
+    /// commits it through the WAL. The rows stay what they are, so whatever
+    /// becomes of that commit leaves nothing to settle.
+    fn rewrite(&self) -> Result<(), StoreError> {
+        let conn = self.writer()?;
+        fence(&conn, &self.fence_due)?;
+        // First of all, so that who is in the way is in the way of little work.
+        empty_wal(&conn)?;
+        conn.execute_batch("VACUUM").map_err(Error::from)?;
+        Ok(empty_wal(&conn)?)
+    }
+
+    fn owner(&self) -> Result<u64, StoreError> {
+        Ok(*self.owner.get_or_init(|| self.random().max(1)))
+    }
+
+    fn is_alive(&self, owner: u64) -> Result<bool, StoreError> {
+        Ok(self.owner.get() == Some(&owner))
+    }
+
+    fn version(&self) -> Result<u64, StoreError> {
+        let mut observer = lock(&self.observer);
+        // Put back only if it answers.
+        let conn = match observer.take() {
+            Some(conn) => conn,
+            None => self.source.connect_reader()?,
+        };
+        let version: i64 = conn
+            .query_row("PRAGMA data_version", [], |row| row.get(0))
+            .map_err(Error::from)?;
+        *observer = Some(conn);
+        Ok(version.cast_unsigned())
     }
 }

@@ -11,9 +11,7 @@ pub enum Error {
     #[error("{0}")]
     Sql(#[from] rusqlite::Error),
     /// A row does not fit its checksum, or does not decode.
-    #[error(
-        "{table}, {key}: the stored row is damaged; keep the files and restore or rebuild from a copy"
-    )]
+    #[error("{table}, {key}: the stored row is damaged")]
     Damaged {
         /// The table.
         table: &'static str,
@@ -30,6 +28,20 @@ pub enum Error {
         /// The greatest possible.
         most: u64,
     },
+    /// A row to be changed that is not there.
+    #[error("{table}, {key}: the stored row is missing")]
+    Missing {
+        /// The table.
+        table: &'static str,
+        /// The row in it.
+        key: String,
+    },
+    /// Somebody reads what the files can only be rewritten without.
+    #[error(
+        "another reader or process is in the way: bytes of what was erased are still in the \
+         files; try again when it is done"
+    )]
+    InTheWay,
     /// Rows without the row that they belong to.
     #[error("{rows} were to be written without their {owner}")]
     Ownerless {
@@ -127,8 +139,12 @@ impl Error {
         match self {
             Self::Damaged { table, .. } => match *table {
                 "items" | "item_keys" | "item_segs" => (ErrorKind::Corrupt, "index_damaged"),
+                "pieces" => (ErrorKind::Corrupt, "blob_damaged"),
+                "view_rows" | "view_marks" => (ErrorKind::Corrupt, "view_damaged"),
                 _ => (ErrorKind::Corrupt, "row_damaged"),
             },
+            Self::Missing { .. } => (ErrorKind::Corrupt, "row_damaged"),
+            Self::InTheWay => (ErrorKind::Unavailable, "store_busy"),
             Self::Limit { .. } => (ErrorKind::Invalid, "limit_exceeded"),
             Self::Ownerless { .. } => (ErrorKind::Invalid, "rows_without_owner"),
             Self::Open { why, .. } => why.kind_and_code(),
@@ -155,7 +171,17 @@ impl Error {
     }
 
     fn advice(&self) -> &'static str {
-        let Self::Sql(error) = self else { return "" };
+        let error = match self {
+            Self::Sql(error) => error,
+            Self::Damaged {
+                table: "view_rows" | "view_marks",
+                ..
+            } => return "; drop the view, it can be made anew",
+            Self::Damaged { .. } | Self::Missing { .. } => {
+                return "; keep the files and restore or rebuild from a copy";
+            }
+            _ => return "",
+        };
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 ": another process is writing; try again"

@@ -21,6 +21,13 @@ const MAX_SLOT: u8 = 7;
 /// The greatest number of an index generation.
 pub const MAX_INDEX: u64 = (1 << 27) - 1;
 
+/// The bits of a piece's number in its blob.
+const PIECE_BITS: u32 = 20;
+/// The greatest number of a piece.
+const MAX_PIECE: u32 = (1 << PIECE_BITS) - 1;
+/// The greatest number of a blob.
+pub const MAX_BLOB: u64 = (1 << (63 - PIECE_BITS)) - 1;
+
 /// A number that is small enough for its column.
 pub fn fits(what: &'static str, value: u64, most: u64) -> Result<i64, Error> {
     if value > most {
@@ -92,6 +99,18 @@ pub fn position_of(key: i64) -> Position {
     }
 }
 
+/// The key of a piece of a blob.
+pub fn piece(blob_no: u64, piece: u32) -> Result<i64, Error> {
+    let blob = fits("blob number", blob_no, MAX_BLOB)?;
+    let piece = fits("number of a piece", piece.into(), MAX_PIECE.into())?;
+    Ok(blob << PIECE_BITS | piece)
+}
+
+/// The keys of all pieces of a blob.
+pub fn pieces(blob_no: u64) -> Option<(i64, i64)> {
+    Some((piece(blob_no, 0).ok()?, piece(blob_no, MAX_PIECE).ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +132,10 @@ mod tests {
         assert_eq!(events(3, u64::MAX, u64::MAX), None);
         assert_eq!(events(u64::MAX, 1, 2), None);
         assert_eq!(items(3).unwrap().1 + 1, items(4).unwrap().0);
+
+        assert_eq!(piece(MAX_BLOB, MAX_PIECE).unwrap(), i64::MAX);
+        assert_eq!(pieces(3).unwrap().1 + 1, pieces(4).unwrap().0);
+        assert_eq!(pieces(MAX_BLOB + 1), None);
     }
 
     #[test]
@@ -137,5 +160,7 @@ mod tests {
         assert!(event(1, MAX_ORDINAL + 1).is_err());
         assert!(item(MAX_INDEX + 1, at(1, 0)).is_err());
         assert!(item(1, at(1, 8)).is_err());
+        assert!(piece(MAX_BLOB + 1, 0).is_err());
+        assert!(piece(1, MAX_PIECE + 1).is_err());
     }
 }

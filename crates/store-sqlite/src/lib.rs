@@ -13,15 +13,19 @@
 //!   SQLite does not protect stored bytes itself.
 //! * Every statement is a search in a b-tree, never a scan or a sort, so a read
 //!   costs what it returns and not what the store holds.
+//! * What was erased leaves the files when they are rewritten: bytes of removed
+//!   rows stay in pages and in the WAL until then. A rewrite needs memory and
+//!   free disk for one more copy of the store.
 //! * Opening never changes or creates anything unless it succeeds: a foreign
 //!   file, a newer store or a directory is refused with a typed error.
 //!
 //! Read in this order: `schema` (what is in the file), `sql` (the statements),
-//! `reader`, `writer`, then `engine`.
+//! `reader`, `writer`, `erase`, then `engine`.
 
 mod columns;
 mod config;
 mod engine;
+mod erase;
 mod error;
 mod keys;
 mod reader;

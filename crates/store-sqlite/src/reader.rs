@@ -3,14 +3,15 @@
 use crate::columns::Columns;
 use crate::error::Error;
 use crate::{keys, sql};
-use folio_codec::{decode_item, decode_run_facts, decode_tail, hash64, sum};
+use folio_codec::{Digest, decode_item, decode_run_facts, decode_tail, hash64, sum};
 use folio_core::item::{Lane, LanePart, Position};
 use folio_core::{Authority, Direction, InvocationId, Item, RunId, SessionId, Spine, TurnId};
 use folio_store::StoreError;
 use folio_store::engine::{Counters, Snapshot};
 use folio_store::rows::{
-    ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, SegRow, SessionRow,
-    event_checksum, item_checksum,
+    BlobRow, ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
+    SessionRow, SpanRow, StageRow, ViewRow, entry_checksum, event_checksum, item_checksum,
+    piece_checksum,
 };
 use rusqlite::{Connection, ErrorCode, Params};
 
@@ -31,7 +32,7 @@ impl<'c> Txn<'c> {
     }
 
     /// All rows of a statement.
-    fn all<T>(
+    pub(crate) fn all<T>(
         &self,
         sql: &str,
         params: impl Params,
@@ -151,11 +152,18 @@ impl Snapshot for Txn<'_> {
     fn sessions(&self, after: Option<&str>, limit: usize) -> Result<Vec<SessionRow>, StoreError> {
         let after = after.unwrap_or_default();
         Ok(self.all(sql::SESSIONS, (after, limited(limit)), |columns| {
-            session(columns).ok_or_else(|| {
-                let number = columns.i64(0).unwrap_or_default();
-                Error::damaged("sessions", format!("number {number}"))
-            })
+            session(columns).ok_or_else(|| damaged_session(columns))
         })?)
+    }
+
+    fn session_of_log(&self, log_no: u64) -> Result<Option<SessionRow>, StoreError> {
+        Ok(
+            self.one(sql::SESSION_OF_LOG, [log_no.cast_signed()], |columns| {
+                session(columns)
+                    .filter(|row| row.log_no == log_no)
+                    .ok_or_else(|| damaged_session(columns))
+            })?,
+        )
     }
 
     fn log(&self, log_no: u64) -> Result<Option<LogRow>, StoreError> {
@@ -164,15 +172,23 @@ impl Snapshot for Txn<'_> {
         })?)
     }
 
-    fn event_ids(&self, family: u64, hash: u64) -> Result<Vec<u64>, StoreError> {
+    fn spans(&self, log_no: u64) -> Result<Vec<SpanRow>, StoreError> {
+        Ok(self.all(sql::SPANS, [log_no.cast_signed()], checked_span)?)
+    }
+
+    fn spans_of(&self, src: u64, limit: usize) -> Result<Vec<SpanRow>, StoreError> {
+        let key = (src.cast_signed(), limited(limit));
+        Ok(self.all(sql::SPANS_OF, key, checked_span)?)
+    }
+
+    fn event_ids(&self, family: u64, hash: u64) -> Result<Vec<(u64, u64)>, StoreError> {
         let key = (family.cast_signed(), hash.cast_signed());
-        let mut ordinals = self.all(sql::EVENT_IDS, key, |columns| {
+        Ok(self.all(sql::EVENT_IDS, key, |columns| {
             columns
                 .u64(0)
+                .zip(columns.u64(1))
                 .ok_or_else(|| Error::damaged("event_ids", format!("family {family}")))
-        })?;
-        ordinals.sort_unstable();
-        Ok(ordinals)
+        })?)
     }
 
     fn events(
@@ -357,8 +373,8 @@ impl Snapshot for Txn<'_> {
         let key = (contrib_no.cast_signed(), anchor, seq, limited(limit));
         Ok(self.all(sql, key, |columns| {
             fact(contrib_no, columns)
-                .filter(|row| columns.u64(6) == Some(row.anchor))
-                .ok_or_else(|| damaged_fact(contrib_no, columns.u64(7)))
+                .filter(|row| columns.u64(7) == Some(row.anchor))
+                .ok_or_else(|| damaged_fact(contrib_no, columns.u64(8)))
         })?)
     }
 
@@ -370,19 +386,131 @@ impl Snapshot for Txn<'_> {
         Ok(self.all(sql::FACTS_BY_ID, key, |columns| {
             fact(contrib_no, columns)
                 .filter(|row| hash64(row.id.as_bytes()) == hash)
-                .ok_or_else(|| damaged_fact(contrib_no, columns.u64(6)))
+                .ok_or_else(|| damaged_fact(contrib_no, columns.u64(7)))
+        })?)
+    }
+
+    fn blob(&self, sha: &Digest) -> Result<Option<BlobRow>, StoreError> {
+        Ok(self.one(sql::BLOB, [&sha[..]], checked_blob)?)
+    }
+
+    fn blobs(&self, after: Option<&Digest>, limit: usize) -> Result<Vec<BlobRow>, StoreError> {
+        let after = after.map_or(&[][..], |sha| &sha[..]);
+        Ok(self.all(sql::BLOBS, (after, limited(limit)), checked_blob)?)
+    }
+
+    fn stages(&self, after: u64, limit: usize) -> Result<Vec<StageRow>, StoreError> {
+        let Ok(after) = keys::fits("blob number", after, keys::MAX_BLOB) else {
+            return Ok(Vec::new());
+        };
+        Ok(self.all(sql::STAGES, (after, limited(limit)), |columns| {
+            stage(columns).ok_or_else(|| {
+                let number = columns.i64(0).unwrap_or_default();
+                Error::damaged("stages", format!("blob {number}"))
+            })
+        })?)
+    }
+
+    fn piece(&self, blob_no: u64, piece: u32) -> Result<Option<Vec<u8>>, StoreError> {
+        let Ok(key) = keys::piece(blob_no, piece) else {
+            return Ok(None);
+        };
+        Ok(self.one(sql::PIECE, [key], |columns| {
+            columns
+                .bytes(1)
+                .filter(|body| columns.has_sum(0, piece_checksum(blob_no, piece, body)))
+                .map(<[u8]>::to_vec)
+                .ok_or_else(|| Error::damaged("pieces", format!("blob {blob_no}, piece {piece}")))
+        })?)
+    }
+
+    fn is_cited(&self, sha: &Digest) -> Result<bool, StoreError> {
+        let cited = self.one(sql::CITATION_OF, [&sha[..]], |_| Ok(()))?;
+        Ok(cited.is_some())
+    }
+
+    fn citations(
+        &self,
+        log_no: u64,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, Digest)>, StoreError> {
+        let Ok(from) = keys::fits("ordinal", from, keys::MAX_ORDINAL) else {
+            return Ok(Vec::new());
+        };
+        let key = (log_no.cast_signed(), from, limited(limit));
+        Ok(self.all(sql::CITATIONS, key, |columns| {
+            columns
+                .u64(0)
+                .zip(columns.digest(1))
+                .ok_or_else(|| Error::damaged("blob_refs", format!("log {log_no}")))
+        })?)
+    }
+
+    fn view(&self, name: &str) -> Result<Option<ViewRow>, StoreError> {
+        Ok(self.one(sql::VIEW, [name], |columns| {
+            view(columns)
+                .filter(|row| row.name == name)
+                .ok_or_else(|| Error::damaged("views", format!("view {name:?}")))
+        })?)
+    }
+
+    fn view_value(&self, view_no: u64, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let by = (view_no.cast_signed(), key);
+        Ok(self.one(sql::VIEW_VALUE, by, |columns| {
+            checked_entry(view_no, columns).map(|(_, value)| value)
+        })?)
+    }
+
+    fn view_entries(
+        &self,
+        view_no: u64,
+        from: &[u8],
+        to: Option<&[u8]>,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+        let (view, limit) = (view_no.cast_signed(), limited(limit));
+        let read = |columns: Columns<'_>| checked_entry(view_no, columns);
+        let found = match (direction, to) {
+            (Direction::Newer, None) => self.all(sql::ENTRIES_NEWER, (view, from, limit), read),
+            (Direction::Older, None) => self.all(sql::ENTRIES_OLDER, (view, from, limit), read),
+            (Direction::Newer, Some(to)) => {
+                self.all(sql::ENTRIES_NEWER_BELOW, (view, from, limit, to), read)
+            }
+            (Direction::Older, Some(to)) => {
+                self.all(sql::ENTRIES_OLDER_BELOW, (view, from, limit, to), read)
+            }
+        };
+        Ok(found?)
+    }
+
+    fn view_mark(&self, view_no: u64, log_no: u64) -> Result<u64, StoreError> {
+        let key = [view_no, log_no].map(u64::cast_signed);
+        let mark = self.one(sql::VIEW_MARK, key, |columns| {
+            columns
+                .u64(0)
+                .filter(|head| columns.has_sum(1, mark_checksum(view_no, log_no, *head)))
+                .ok_or_else(|| {
+                    Error::damaged("view_marks", format!("view {view_no}, log {log_no}"))
+                })
+        })?;
+        Ok(mark.unwrap_or(0))
+    }
+
+    fn scrubs(&self) -> Result<Vec<ScrubRow>, StoreError> {
+        Ok(self.all(sql::SCRUBS, [], |columns| {
+            scrub(columns).ok_or_else(|| {
+                let number = columns.i64(0).unwrap_or_default();
+                Error::damaged("scrub", format!("number {number}"))
+            })
         })?)
     }
 }
 
 /// The counters as they are kept, with their checksum.
 pub fn encode_counters(counters: Counters) -> Vec<u8> {
-    let numbers = [
-        counters.session_no,
-        counters.log_no,
-        counters.index_no,
-        counters.contrib_no,
-    ];
+    let numbers = counters.numbers();
     let sum = sum(&numbers, &[]);
     numbers
         .iter()
@@ -393,17 +521,17 @@ pub fn encode_counters(counters: Counters) -> Vec<u8> {
 
 fn decode_counters(bytes: &[u8]) -> Option<Counters> {
     let (numbers, rest) = bytes.as_chunks::<8>();
-    let numbers: Vec<_> = numbers.iter().map(|n| u64::from_le_bytes(*n)).collect();
-    let [session_no, log_no, index_no, contrib_no, stored] = numbers[..] else {
-        return None;
-    };
-    let whole = rest.is_empty() && sum(&numbers[..4], &[]) == stored;
-    whole.then_some(Counters {
-        session_no,
-        log_no,
-        index_no,
-        contrib_no,
-    })
+    let (stored, numbers) = numbers.split_last()?;
+    let numbers = <[[u8; 8]; 7]>::try_from(numbers)
+        .ok()?
+        .map(u64::from_le_bytes);
+    let whole = rest.is_empty() && sum(&numbers, &[]) == u64::from_le_bytes(*stored);
+    whole.then(|| Counters::from_numbers(numbers))
+}
+
+/// The checksum that is stored with a view's mark.
+pub fn mark_checksum(view_no: u64, log_no: u64, head: u64) -> u64 {
+    sum(&[view_no, log_no, head], &[])
 }
 
 fn session(columns: Columns<'_>) -> Option<SessionRow> {
@@ -419,9 +547,31 @@ fn session(columns: Columns<'_>) -> Option<SessionRow> {
         import_ref: columns.optional(8, Columns::text)?.map(str::to_owned),
         lease_owner: columns.u64(9)?,
         lease_epoch: columns.u64(10)?,
-        created_at: columns.u64(11)?,
+        lease_holder: columns.text(11)?.to_owned(),
+        created_at: columns.u64(12)?,
     };
-    columns.has_sum(12, row.checksum()).then_some(row)
+    columns.has_sum(13, row.checksum()).then_some(row)
+}
+
+fn damaged_session(columns: Columns<'_>) -> Error {
+    let number = columns.i64(0).unwrap_or_default();
+    Error::damaged("sessions", format!("number {number}"))
+}
+
+fn checked_span(columns: Columns<'_>) -> Result<SpanRow, Error> {
+    let row = (|| {
+        let row = SpanRow {
+            log_no: columns.u64(0)?,
+            upto: columns.u64(1)?,
+            src: columns.u64(2)?,
+            runs: columns.small(3)?,
+        };
+        columns.has_sum(4, row.checksum()).then_some(row)
+    })();
+    row.ok_or_else(|| {
+        let [log_no, upto] = [0, 1].map(|at| columns.i64(at).unwrap_or_default());
+        Error::damaged("spans", format!("log {log_no}, up to {upto}"))
+    })
 }
 
 fn log(columns: Columns<'_>) -> Option<LogRow> {
@@ -495,7 +645,8 @@ fn found_by(row: RunRow, is_it: impl FnOnce(&RunRow) -> bool) -> Result<RunRow, 
     }
 }
 
-fn item(index_no: u64, columns: Columns<'_>) -> Option<Item> {
+/// An item, if it is whole.
+pub fn item(index_no: u64, columns: Columns<'_>) -> Option<Item> {
     let position = keys::position_of(columns.i64(0)?);
     let packed = columns.bytes(2)?;
     let whole = columns.has_sum(1, item_checksum(index_no, position, packed));
@@ -551,8 +702,9 @@ fn fact(contrib_no: u64, columns: Columns<'_>) -> Option<FactRow> {
         id: columns.text(2)?.to_owned(),
         chain: columns.digest(3)?,
         body: columns.text(4)?.to_owned(),
+        withheld: columns.optional(5, Columns::digest)?,
     };
-    columns.has_sum(5, row.checksum(contrib_no)).then_some(row)
+    columns.has_sum(6, row.checksum(contrib_no)).then_some(row)
 }
 
 fn damaged_fact(contrib_no: u64, seq: Option<u64>) -> Error {
@@ -561,4 +713,58 @@ fn damaged_fact(contrib_no: u64, seq: Option<u64>) -> Error {
         "contrib_facts",
         format!("contribution log {contrib_no}, fact {seq}"),
     )
+}
+
+fn checked_blob(columns: Columns<'_>) -> Result<BlobRow, Error> {
+    let row = (|| {
+        let row = BlobRow {
+            sha: columns.digest(0)?,
+            blob_no: columns.u64(1)?,
+            len: columns.u64(2)?,
+            stager: columns.u64(3)?,
+        };
+        columns.has_sum(4, row.checksum()).then_some(row)
+    })();
+    row.ok_or_else(|| {
+        let number = columns.i64(1).unwrap_or_default();
+        Error::damaged("blobs", format!("blob {number}"))
+    })
+}
+
+fn stage(columns: Columns<'_>) -> Option<StageRow> {
+    let row = StageRow {
+        blob_no: columns.u64(0)?,
+        stager: columns.u64(1)?,
+    };
+    columns.has_sum(2, row.checksum()).then_some(row)
+}
+
+fn view(columns: Columns<'_>) -> Option<ViewRow> {
+    let row = ViewRow {
+        view_no: columns.u64(0)?,
+        name: columns.text(1)?.to_owned(),
+        version: columns.small(2)?,
+    };
+    columns.has_sum(3, row.checksum()).then_some(row)
+}
+
+fn checked_entry(view_no: u64, columns: Columns<'_>) -> Result<(Vec<u8>, Vec<u8>), Error> {
+    let entry = (|| {
+        let (key, log_no, value) = (columns.bytes(0)?, columns.u64(1)?, columns.bytes(2)?);
+        let whole = columns.has_sum(3, entry_checksum(view_no, log_no, key, value));
+        whole.then(|| (key.to_vec(), value.to_vec()))
+    })();
+    entry.ok_or_else(|| {
+        let key = columns.bytes(0).unwrap_or_default().escape_ascii();
+        Error::damaged("view_rows", format!("view {view_no}, key {key}"))
+    })
+}
+
+fn scrub(columns: Columns<'_>) -> Option<ScrubRow> {
+    let row = ScrubRow {
+        seq: columns.u64(0)?,
+        log_no: columns.u64(1)?,
+        since: columns.u64(2)?,
+    };
+    columns.has_sum(3, row.checksum()).then_some(row)
 }

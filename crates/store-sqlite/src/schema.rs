@@ -23,7 +23,7 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 /// Frames of WAL after which a commit copies them into the database: 16 MiB.
 const CHECKPOINT_PAGES: u32 = 4_000;
 /// Every statement of the adapter fits.
-const CACHED_STATEMENTS: usize = 96;
+const CACHED_STATEMENTS: usize = 128;
 
 /// The tables.
 ///
@@ -40,8 +40,8 @@ CREATE TABLE sessions (
   session_no INTEGER PRIMARY KEY, session_id TEXT NOT NULL UNIQUE, log_no INTEGER NOT NULL UNIQUE,
   incarnation INTEGER NOT NULL, generation INTEGER NOT NULL, authority INTEGER NOT NULL,
   authority_rev INTEGER NOT NULL, followed INTEGER NOT NULL, import_ref TEXT,
-  lease_owner INTEGER NOT NULL, lease_epoch INTEGER NOT NULL, created_at INTEGER NOT NULL,
-  sum INTEGER NOT NULL) STRICT;
+  lease_owner INTEGER NOT NULL, lease_epoch INTEGER NOT NULL, lease_holder TEXT NOT NULL,
+  created_at INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT;
 
 CREATE TABLE logs (
   log_no INTEGER PRIMARY KEY, family INTEGER NOT NULL, head INTEGER NOT NULL,
@@ -49,10 +49,10 @@ CREATE TABLE logs (
   index_no INTEGER NOT NULL, index_version INTEGER NOT NULL, index_head INTEGER NOT NULL,
   items INTEGER NOT NULL, tail BLOB NOT NULL, sum INTEGER NOT NULL) STRICT;
 
--- Which log holds a log's events up to an ordinal.
+-- Which other log holds a fork's events up to an ordinal.
 CREATE TABLE spans (
-  log_no INTEGER NOT NULL, upto INTEGER NOT NULL, src INTEGER NOT NULL,
-  PRIMARY KEY (log_no, upto)) STRICT, WITHOUT ROWID;
+  log_no INTEGER NOT NULL, upto INTEGER NOT NULL, src INTEGER NOT NULL, runs INTEGER NOT NULL,
+  sum INTEGER NOT NULL, PRIMARY KEY (log_no, upto)) STRICT, WITHOUT ROWID;
 CREATE INDEX spans_src ON spans (src, upto);
 
 -- What all chunks of a stream have in common.
@@ -112,14 +112,17 @@ CREATE TABLE item_keys (
   PRIMARY KEY (index_no, h, p)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE blobs (
-  blob_no INTEGER PRIMARY KEY, sha BLOB NOT NULL UNIQUE, len INTEGER NOT NULL,
-  pieces INTEGER NOT NULL, stager INTEGER) STRICT;
+  sha BLOB PRIMARY KEY, blob_no INTEGER NOT NULL UNIQUE, len INTEGER NOT NULL,
+  stager INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+-- Blobs that are still arriving.
+CREATE TABLE stages (
+  blob_no INTEGER PRIMARY KEY, stager INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT;
 -- k: blob_no << 20 | piece
 CREATE TABLE pieces (k INTEGER PRIMARY KEY, sum INTEGER NOT NULL, body BLOB NOT NULL) STRICT;
 CREATE TABLE blob_refs (
   sha BLOB NOT NULL, log_no INTEGER NOT NULL, ordinal INTEGER NOT NULL,
   PRIMARY KEY (sha, log_no, ordinal)) STRICT, WITHOUT ROWID;
-CREATE INDEX blob_refs_log ON blob_refs (log_no, ordinal);
+CREATE INDEX blob_refs_log ON blob_refs (log_no, ordinal, sha);
 
 -- scope: the log of the session that the facts belong to.
 CREATE TABLE contrib_logs (
@@ -129,7 +132,7 @@ CREATE TABLE contrib_logs (
 -- k: c << 33 | seq
 CREATE TABLE contrib_facts (
   k INTEGER PRIMARY KEY, anchor INTEGER NOT NULL, id TEXT NOT NULL, chain BLOB NOT NULL,
-  body TEXT NOT NULL, sum INTEGER NOT NULL) STRICT;
+  body TEXT NOT NULL, withheld BLOB, sum INTEGER NOT NULL) STRICT;
 CREATE TABLE contrib_items (
   c INTEGER NOT NULL, anchor INTEGER NOT NULL, seq INTEGER NOT NULL,
   PRIMARY KEY (c, anchor, seq)) STRICT, WITHOUT ROWID;
@@ -137,26 +140,24 @@ CREATE TABLE contrib_ids (
   c INTEGER NOT NULL, h INTEGER NOT NULL, seq INTEGER NOT NULL,
   PRIMARY KEY (c, h, seq)) STRICT, WITHOUT ROWID;
 
-CREATE TABLE owners (
-  owner INTEGER PRIMARY KEY, name TEXT NOT NULL, pid INTEGER NOT NULL,
-  lock_file TEXT NOT NULL) STRICT;
-
 CREATE TABLE views (
-  view INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, version INTEGER NOT NULL) STRICT;
+  view INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, version INTEGER NOT NULL,
+  sum INTEGER NOT NULL) STRICT;
+-- log_no: the log that an entry was computed from and goes with.
 CREATE TABLE view_rows (
-  view INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
-  PRIMARY KEY (view, key)) STRICT, WITHOUT ROWID;
+  view INTEGER NOT NULL, key BLOB NOT NULL, log_no INTEGER NOT NULL, value BLOB NOT NULL,
+  sum INTEGER NOT NULL, PRIMARY KEY (view, key)) STRICT, WITHOUT ROWID;
+CREATE INDEX view_rows_log ON view_rows (log_no);
 CREATE TABLE view_marks (
-  view INTEGER NOT NULL, log_no INTEGER NOT NULL, head INTEGER NOT NULL,
+  view INTEGER NOT NULL, log_no INTEGER NOT NULL, head INTEGER NOT NULL, sum INTEGER NOT NULL,
   PRIMARY KEY (view, log_no)) STRICT, WITHOUT ROWID;
 CREATE INDEX view_marks_log ON view_marks (log_no);
 
-CREATE TABLE removals (
-  seq INTEGER PRIMARY KEY, h BLOB NOT NULL, at INTEGER NOT NULL, policy TEXT NOT NULL,
-  events INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT;
--- Erasures whose bytes are still in the file.
+-- Erasures that are not complete. log_no: the log whose rows go, 0 where only
+-- bytes are left.
 CREATE TABLE scrub (
-  seq INTEGER PRIMARY KEY, reason INTEGER NOT NULL, since INTEGER NOT NULL) STRICT;
+  seq INTEGER PRIMARY KEY, log_no INTEGER NOT NULL, since INTEGER NOT NULL,
+  sum INTEGER NOT NULL) STRICT;
 ";
 
 /// How connections to an open store are made.

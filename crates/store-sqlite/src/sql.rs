@@ -4,7 +4,7 @@
 macro_rules! session_columns {
     () => {
         "session_no, session_id, log_no, incarnation, generation, authority, authority_rev, \
-         followed, import_ref, lease_owner, lease_epoch, created_at, sum"
+         followed, import_ref, lease_owner, lease_epoch, lease_holder, created_at, sum"
     };
 }
 macro_rules! run_columns {
@@ -30,7 +30,28 @@ macro_rules! contrib_columns {
 }
 macro_rules! fact_columns {
     () => {
-        "k, contrib_facts.anchor, id, chain, body, sum"
+        "k, contrib_facts.anchor, id, chain, body, withheld, sum"
+    };
+}
+macro_rules! span_columns {
+    () => {
+        "log_no, upto, src, runs, sum"
+    };
+}
+macro_rules! blob_columns {
+    () => {
+        "sha, blob_no, len, stager, sum"
+    };
+}
+macro_rules! entries {
+    ($bounds:literal, $order:literal) => {
+        concat!(
+            "SELECT key, log_no, value, sum FROM view_rows WHERE view = ?1 AND ",
+            $bounds,
+            " ORDER BY key",
+            $order,
+            " LIMIT ?3"
+        )
     };
 }
 
@@ -51,12 +72,29 @@ pub const SESSIONS: &str = concat!(
     " FROM sessions WHERE session_id > ?1 ORDER BY session_id LIMIT ?2"
 );
 
+pub const SESSION_OF_LOG: &str = concat!(
+    "SELECT ",
+    session_columns!(),
+    " FROM sessions WHERE log_no = ?1"
+);
+
+pub const SPANS: &str = concat!(
+    "SELECT ",
+    span_columns!(),
+    " FROM spans WHERE log_no = ?1 ORDER BY upto"
+);
+
+pub const SPANS_OF: &str = concat!(
+    "SELECT ",
+    span_columns!(),
+    " FROM spans INDEXED BY spans_src WHERE src = ?1 ORDER BY upto DESC LIMIT ?2"
+);
+
 pub const LOG: &str = "SELECT log_no, family, head, base, chain, drained_seq, runs, index_no, \
      index_version, index_head, items, tail, sum FROM logs WHERE log_no = ?1";
 
-// Across the logs of a family the order is made by the reader: few ids share a
-// hash, and sorting them here would cost a temporary tree.
-pub const EVENT_IDS: &str = "SELECT ordinal FROM event_ids WHERE family = ?1 AND h = ?2";
+pub const EVENT_IDS: &str = "SELECT log_no, ordinal FROM event_ids \
+     WHERE family = ?1 AND h = ?2 ORDER BY log_no, ordinal";
 
 pub const EVENTS: &str =
     "SELECT k, sum, body FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k LIMIT ?3";
@@ -174,6 +212,40 @@ pub const FACTS_BY_ID: &str = concat!(
      WHERE contrib_ids.c = ?1 AND contrib_ids.h = ?2 ORDER BY contrib_ids.seq"
 );
 
+pub const BLOB: &str = concat!("SELECT ", blob_columns!(), " FROM blobs WHERE sha = ?1");
+
+// No address is empty, so an empty `after` stands before all of them.
+pub const BLOBS: &str = concat!(
+    "SELECT ",
+    blob_columns!(),
+    " FROM blobs WHERE sha > ?1 ORDER BY sha LIMIT ?2"
+);
+
+pub const STAGES: &str =
+    "SELECT blob_no, stager, sum FROM stages WHERE blob_no > ?1 ORDER BY blob_no LIMIT ?2";
+
+pub const PIECE: &str = "SELECT sum, body FROM pieces WHERE k = ?1";
+
+pub const CITATION_OF: &str = "SELECT 1 FROM blob_refs WHERE sha = ?1 LIMIT 1";
+
+pub const CITATIONS: &str = "SELECT ordinal, sha FROM blob_refs INDEXED BY blob_refs_log \
+     WHERE log_no = ?1 AND ordinal >= ?2 ORDER BY ordinal, sha LIMIT ?3";
+
+pub const VIEW: &str = "SELECT view, name, version, sum FROM views WHERE name = ?1";
+
+pub const VIEW_VALUE: &str =
+    "SELECT key, log_no, value, sum FROM view_rows WHERE view = ?1 AND key = ?2";
+
+pub const ENTRIES_NEWER: &str = entries!("key >= ?2", "");
+pub const ENTRIES_OLDER: &str = entries!("key >= ?2", " DESC");
+pub const ENTRIES_NEWER_BELOW: &str = entries!("key >= ?2 AND key < ?4", "");
+pub const ENTRIES_OLDER_BELOW: &str = entries!("key >= ?2 AND key < ?4", " DESC");
+
+pub const VIEW_MARK: &str = "SELECT head, sum FROM view_marks WHERE view = ?1 AND log_no = ?2";
+
+// Numbers of erasures begin at 1.
+pub const SCRUBS: &str = "SELECT seq, log_no, since, sum FROM scrub WHERE seq > 0 ORDER BY seq";
+
 // Writes.
 
 pub const PUT_META: &str = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
@@ -182,13 +254,14 @@ pub const PUT_META: &str = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1,
 pub const PUT_SESSION: &str = concat!(
     "INSERT INTO sessions (",
     session_columns!(),
-    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
      ON CONFLICT (session_no) DO UPDATE SET session_id = excluded.session_id, \
      log_no = excluded.log_no, incarnation = excluded.incarnation, \
      generation = excluded.generation, authority = excluded.authority, \
      authority_rev = excluded.authority_rev, followed = excluded.followed, \
      import_ref = excluded.import_ref, lease_owner = excluded.lease_owner, \
-     lease_epoch = excluded.lease_epoch, created_at = excluded.created_at, sum = excluded.sum"
+     lease_epoch = excluded.lease_epoch, lease_holder = excluded.lease_holder, \
+     created_at = excluded.created_at, sum = excluded.sum"
 );
 
 pub const UPDATE_LOG: &str = "UPDATE logs SET family = ?2, head = ?3, base = ?4, chain = ?5, \
@@ -199,7 +272,11 @@ pub const INSERT_LOG: &str = "INSERT INTO logs (log_no, family, head, base, chai
      runs, index_no, index_version, index_head, items, tail, sum) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 
-pub const PUT_SPAN: &str = "INSERT OR REPLACE INTO spans (log_no, upto, src) VALUES (?1, ?2, ?3)";
+pub const PUT_SPAN: &str = concat!(
+    "INSERT OR REPLACE INTO spans (",
+    span_columns!(),
+    ") VALUES (?1, ?2, ?3, ?4, ?5)"
+);
 
 pub const PUT_RUN: &str = concat!(
     "INSERT INTO runs (",
@@ -213,6 +290,8 @@ pub const PUT_RUN: &str = concat!(
 );
 
 pub const INSERT_EVENT: &str = "INSERT INTO events (k, sum, body) VALUES (?1, ?2, ?3)";
+
+pub const REPLACE_EVENT: &str = "UPDATE events SET sum = ?2, body = ?3 WHERE k = ?1";
 
 pub const INSERT_EVENT_ID: &str =
     "INSERT INTO event_ids (family, h, log_no, ordinal) VALUES (?1, ?2, ?3, ?4)";
@@ -236,46 +315,105 @@ pub const PUT_CONTRIB_LOG: &str = concat!(
      rank = excluded.rank, head = excluded.head, chain = excluded.chain, sum = excluded.sum"
 );
 
-pub const INSERT_FACT: &str = "INSERT INTO contrib_facts (k, anchor, id, chain, body, sum) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+pub const INSERT_FACT: &str = "INSERT INTO contrib_facts \
+     (k, anchor, id, chain, body, withheld, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+
+// Anchor and id lead to the fact and stay what they are.
+pub const REPLACE_FACT: &str = "UPDATE contrib_facts \
+     SET chain = ?4, body = ?5, withheld = ?6, sum = ?7 WHERE k = ?1 AND anchor = ?2 AND id = ?3";
 
 pub const INSERT_FACT_PLACE: &str =
     "INSERT INTO contrib_items (c, anchor, seq) VALUES (?1, ?2, ?3)";
 
 pub const INSERT_FACT_ID: &str = "INSERT INTO contrib_ids (c, h, seq) VALUES (?1, ?2, ?3)";
 
-/// What goes with an index generation, by (first key, last key).
+pub const PUT_CITATION: &str =
+    "INSERT OR IGNORE INTO blob_refs (sha, log_no, ordinal) VALUES (?1, ?2, ?3)";
+
+// Two blobs that claim the same pieces are a contradiction and fail.
+pub const PUT_BLOB: &str = concat!(
+    "INSERT INTO blobs (",
+    blob_columns!(),
+    ") VALUES (?1, ?2, ?3, ?4, ?5) \
+     ON CONFLICT (sha) DO UPDATE SET blob_no = excluded.blob_no, len = excluded.len, \
+     stager = excluded.stager, sum = excluded.sum"
+);
+
+pub const PUT_STAGE: &str =
+    "INSERT OR REPLACE INTO stages (blob_no, stager, sum) VALUES (?1, ?2, ?3)";
+
+pub const PUT_PIECE: &str = "INSERT OR REPLACE INTO pieces (k, sum, body) VALUES (?1, ?2, ?3)";
+
+// Two views of one name are a contradiction and fail.
+pub const PUT_VIEW: &str = "INSERT INTO views (view, name, version, sum) VALUES (?1, ?2, ?3, ?4) \
+     ON CONFLICT (view) DO UPDATE SET name = excluded.name, version = excluded.version, \
+     sum = excluded.sum";
+
+pub const PUT_ENTRY: &str = "INSERT OR REPLACE INTO view_rows (view, key, log_no, value, sum) \
+     VALUES (?1, ?2, ?3, ?4, ?5)";
+
+pub const DROP_ENTRY: &str = "DELETE FROM view_rows WHERE view = ?1 AND key = ?2";
+
+pub const PUT_VIEW_MARK: &str =
+    "INSERT OR REPLACE INTO view_marks (view, log_no, head, sum) VALUES (?1, ?2, ?3, ?4)";
+
+pub const PUT_SCRUB: &str =
+    "INSERT OR REPLACE INTO scrub (seq, log_no, since, sum) VALUES (?1, ?2, ?3, ?4)";
+
+// Removals.
+
+/// The keys and rows of items, by (first key, last key).
+pub const ITEM_RANGE: &str = "SELECT items.p, sum, body FROM items WHERE p BETWEEN ?1 AND ?2";
+
+/// Items with their chunks, by (first key, last key).
 pub const DROP_ITEMS: [&str; 3] = [
     "DELETE FROM items WHERE p BETWEEN ?1 AND ?2",
     "DELETE FROM item_more WHERE p BETWEEN ?1 AND ?2",
     "DELETE FROM item_segs WHERE p BETWEEN ?1 AND ?2",
 ];
 
-/// What goes with an index generation, by its number.
+/// The key of one item, by index, hash and item.
+pub const DROP_ITEM_KEY: &str = "DELETE FROM item_keys WHERE index_no = ?1 AND h = ?2 AND p = ?3";
+
+/// The keys of items from a first through a last one, by a pass over all keys
+/// of their index.
+pub const DROP_ITEM_KEYS_BETWEEN: &str =
+    "DELETE FROM item_keys WHERE index_no = ?1 AND p BETWEEN ?2 AND ?3";
+
+/// The keys of all items of an index.
 pub const DROP_ITEM_KEYS: &str = "DELETE FROM item_keys WHERE index_no = ?1";
 
-/// What goes with a log, by (first key, last key) of its events.
-pub const DROP_EVENTS: [&str; 2] = [
-    "DELETE FROM events WHERE k BETWEEN ?1 AND ?2",
-    "DELETE FROM segs WHERE k BETWEEN ?1 AND ?2",
-];
+pub const DROP_EVENT: &str = "DELETE FROM events WHERE k = ?1";
 
-/// What goes with a log, by its family and number: one pass over the ids of
-/// the family, and nothing is decoded.
-pub const DROP_IDS: [&str; 2] = [
-    "DELETE FROM event_ids WHERE family = ?1 AND log_no = ?2",
-    "DELETE FROM id_runs WHERE family = ?1 AND log_no = ?2",
-];
+/// The id of one event, by family, hash, log and ordinal.
+pub const DROP_EVENT_ID: &str =
+    "DELETE FROM event_ids WHERE family = ?1 AND h = ?2 AND log_no = ?3 AND ordinal = ?4";
+
+/// Hash and ordinal of a log's ids between two ordinals, by a pass over all
+/// ids of the family.
+pub const EVENT_IDS_BETWEEN: &str = "SELECT h, ordinal FROM event_ids \
+     WHERE family = ?1 AND log_no = ?2 AND ordinal BETWEEN ?3 AND ?4";
+
+/// The citations of one event, by log and ordinal.
+pub const DROP_CITATIONS: &str =
+    "DELETE FROM blob_refs INDEXED BY blob_refs_log WHERE log_no = ?1 AND ordinal = ?2";
+
+/// The runs of a log above one.
+pub const DROP_RUNS: &str = "DELETE FROM runs WHERE log_no = ?1 AND run_no > ?2";
 
 /// What goes with a log, by its number; the log itself is last.
-pub const DROP_LOG: [&str; 6] = [
-    "DELETE FROM runs WHERE log_no = ?1",
+pub const DROP_LOG: [&str; 4] = [
     "DELETE FROM streams WHERE log_no = ?1",
     "DELETE FROM spans WHERE log_no = ?1",
-    "DELETE FROM blob_refs INDEXED BY blob_refs_log WHERE log_no = ?1",
-    "DELETE FROM view_marks INDEXED BY view_marks_log WHERE log_no = ?1",
+    DROP_VIEW_MARKS_OF_LOG,
     "DELETE FROM logs WHERE log_no = ?1",
 ];
+
+pub const DROP_VIEW_MARKS_OF_LOG: &str =
+    "DELETE FROM view_marks INDEXED BY view_marks_log WHERE log_no = ?1";
+
+pub const DROP_VIEW_ROWS_OF_LOG: &str =
+    "DELETE FROM view_rows INDEXED BY view_rows_log WHERE log_no = ?1";
 
 /// The facts of a contribution log, by (first key, last key).
 pub const DROP_FACTS: &str = "DELETE FROM contrib_facts WHERE k BETWEEN ?1 AND ?2";
@@ -287,35 +425,135 @@ pub const DROP_CONTRIB: [&str; 3] = [
     "DELETE FROM contrib_logs WHERE c = ?1",
 ];
 
-/// The session row.
 pub const DROP_SESSION: &str = "DELETE FROM sessions WHERE session_no = ?1";
+
+/// A view with its entries and marks, by its number.
+pub const DROP_VIEW: [&str; 3] = [
+    "DELETE FROM view_rows WHERE view = ?1",
+    "DELETE FROM view_marks WHERE view = ?1",
+    "DELETE FROM views WHERE view = ?1",
+];
+
+/// The pieces of a blob, by (first key, last key).
+pub const DROP_PIECES: &str = "DELETE FROM pieces WHERE k BETWEEN ?1 AND ?2";
+
+pub const DROP_BLOB: &str = "DELETE FROM blobs WHERE sha = ?1";
+
+pub const DROP_STAGE: &str = "DELETE FROM stages WHERE blob_no = ?1";
+
+pub const DROP_SCRUB: &str = "DELETE FROM scrub WHERE seq = ?1";
 
 /// Rows that no other row leads to any more: what each says is wrong, and how
 /// to see whether there is one. These look at whole tables; only `check` uses
 /// them.
 pub const ORPHANS: &[(&str, &str)] = &[
     (
+        // One whose session is gone is waiting to be erased, or a fork reads it.
         "a log belongs to no session",
-        "SELECT EXISTS (SELECT 1 FROM logs WHERE log_no NOT IN (SELECT log_no FROM sessions))",
+        "SELECT EXISTS (SELECT 1 FROM logs WHERE log_no NOT IN (SELECT log_no FROM sessions) \
+         AND log_no NOT IN (SELECT src FROM spans) \
+         AND log_no NOT IN (SELECT log_no FROM scrub))",
     ),
     (
         "a session has no log",
         "SELECT EXISTS (SELECT 1 FROM sessions WHERE log_no NOT IN (SELECT log_no FROM logs))",
     ),
     (
-        "a log has no span",
-        "SELECT EXISTS (SELECT 1 FROM logs WHERE log_no NOT IN (SELECT log_no FROM spans))",
+        "a span belongs to no log",
+        "SELECT EXISTS (SELECT 1 FROM spans WHERE log_no NOT IN (SELECT log_no FROM logs))",
+    ),
+    (
+        "a log that a fork reads is missing",
+        "SELECT EXISTS (SELECT 1 FROM spans WHERE src NOT IN (SELECT log_no FROM logs))",
+    ),
+    (
+        "a fork does not know what it was forked from",
+        "SELECT EXISTS (SELECT 1 FROM logs WHERE base <> \
+         (SELECT coalesce(max(upto), 0) FROM spans WHERE spans.log_no = logs.log_no))",
     ),
     (
         "an event belongs to no log",
         "SELECT EXISTS (SELECT 1 FROM events WHERE (k >> 33) NOT IN (SELECT log_no FROM logs))",
     ),
     (
+        "an event id leads to no event",
+        "SELECT EXISTS (SELECT 1 FROM event_ids \
+         WHERE (log_no << 33 | ordinal) NOT IN (SELECT k FROM events))",
+    ),
+    (
+        "a run belongs to no log",
+        "SELECT EXISTS (SELECT 1 FROM runs WHERE log_no NOT IN (SELECT log_no FROM logs))",
+    ),
+    (
+        "an item belongs to no log's index",
+        "SELECT EXISTS (SELECT 1 FROM items WHERE (p >> 36) NOT IN (SELECT index_no FROM logs))",
+    ),
+    (
+        "a key leads to no item",
+        "SELECT EXISTS (SELECT 1 FROM item_keys WHERE p NOT IN (SELECT p FROM items))",
+    ),
+    (
+        "a chunk belongs to no item",
+        "SELECT EXISTS (SELECT 1 FROM item_segs \
+         WHERE (p >> 36) NOT IN (SELECT index_no FROM logs))",
+    ),
+    (
         "a note belongs to no notes log",
         "SELECT EXISTS (SELECT 1 FROM contrib_facts WHERE (k >> 33) NOT IN (SELECT c FROM contrib_logs))",
+    ),
+    (
+        "a note's place belongs to no note",
+        "SELECT EXISTS (SELECT 1 FROM contrib_items \
+         WHERE (c << 33 | seq) NOT IN (SELECT k FROM contrib_facts))",
+    ),
+    (
+        "a note's id leads to no note",
+        "SELECT EXISTS (SELECT 1 FROM contrib_ids \
+         WHERE (c << 33 | seq) NOT IN (SELECT k FROM contrib_facts))",
     ),
     (
         "a notes log belongs to no log",
         "SELECT EXISTS (SELECT 1 FROM contrib_logs WHERE scope NOT IN (SELECT log_no FROM logs))",
     ),
+    (
+        "a piece belongs to no blob",
+        "SELECT EXISTS (SELECT 1 FROM pieces WHERE (k >> 20) NOT IN (SELECT blob_no FROM blobs) \
+         AND (k >> 20) NOT IN (SELECT blob_no FROM stages))",
+    ),
+    (
+        // 65536: the bytes of a piece.
+        "a blob has lost a piece",
+        "SELECT EXISTS (SELECT 1 FROM blobs WHERE (len + 65535) / 65536 <> (SELECT count(*) \
+         FROM pieces WHERE k BETWEEN blob_no << 20 AND blob_no << 20 | 0xfffff))",
+    ),
+    (
+        "a blob is stored and still arriving",
+        "SELECT EXISTS (SELECT 1 FROM stages WHERE blob_no IN (SELECT blob_no FROM blobs))",
+    ),
+    (
+        "a citation belongs to no event",
+        "SELECT EXISTS (SELECT 1 FROM blob_refs \
+         WHERE (log_no << 33 | ordinal) NOT IN (SELECT k FROM events))",
+    ),
+    (
+        "a blob that an event cites is missing",
+        "SELECT EXISTS (SELECT 1 FROM blob_refs WHERE sha NOT IN (SELECT sha FROM blobs))",
+    ),
+    (
+        "an entry belongs to no view",
+        "SELECT EXISTS (SELECT 1 FROM view_rows WHERE view NOT IN (SELECT view FROM views))",
+    ),
+    (
+        "an entry of a view was made from no log",
+        "SELECT EXISTS (SELECT 1 FROM view_rows WHERE log_no NOT IN (SELECT log_no FROM logs))",
+    ),
+    (
+        "a mark belongs to no view",
+        "SELECT EXISTS (SELECT 1 FROM view_marks WHERE view NOT IN (SELECT view FROM views))",
+    ),
+    (
+        "a mark of a view is about no log",
+        "SELECT EXISTS (SELECT 1 FROM view_marks WHERE log_no NOT IN (SELECT log_no FROM logs))",
+    ),
 ];
+const _: () = assert!(folio_store::rows::PIECE_BYTES == 65_536);

@@ -1,16 +1,16 @@
-//! Writes: rows as they are told, in an order that lets a session that goes
-//! and one that takes its id share a transaction.
+//! Writes: rows as they are told. What is erased goes first, so that a session
+//! that goes and one that takes its id can share a transaction.
 
 use crate::error::{Error, transaction_failed};
-use crate::reader::{Txn, encode_counters};
+use crate::reader::{Txn, encode_counters, mark_checksum};
 use crate::{keys, sql};
-use folio_codec::{encode_item, encode_run_facts, encode_tail, hash64};
+use folio_codec::{Digest, encode_item, encode_run_facts, encode_tail, hash64};
 use folio_core::Item;
 use folio_store::StoreError;
-use folio_store::engine::{ItemWrite, Snapshot, WriteTxn, Writes};
+use folio_store::engine::{ItemWrite, ViewWrites, WriteTxn, Writes};
 use folio_store::rows::{
-    ContribLogRow, EventRow, FactRow, LogRow, RunRow, SegRow, SessionRow, event_checksum,
-    item_checksum,
+    BlobRow, ContribLogRow, EventRow, FactRow, LogRow, RunRow, ScrubRow, SegRow, SessionRow,
+    SpanRow, StageRow, entry_checksum, event_checksum, item_checksum, piece_checksum,
 };
 use rusqlite::{Params, params};
 
@@ -23,7 +23,7 @@ impl WriteTxn for Txn<'_> {
         }
         let done = self.put_all(writes);
         self.failed |= done.is_err();
-        done
+        Ok(done?)
     }
 }
 
@@ -33,21 +33,19 @@ impl Txn<'_> {
         self.failed || self.conn.is_autocommit()
     }
 
-    fn run_sql(&self, sql: &str, params: impl Params) -> Result<usize, Error> {
+    /// Runs a statement; answers how many rows it changed.
+    pub(crate) fn run_sql(&self, sql: &str, params: impl Params) -> Result<usize, Error> {
         Ok(self.conn.prepare_cached(sql)?.execute(params)?)
     }
 
-    fn put_all(&self, writes: &Writes) -> Result<(), StoreError> {
-        if let Some(row) = &writes.drop_session {
-            self.drop_session(row)?;
-        }
-        if let Some(index_no) = writes.drop_index {
-            self.drop_index(index_no)?;
+    fn put_all(&self, writes: &Writes) -> Result<(), Error> {
+        for what in &writes.erase {
+            self.erase(what)?;
         }
         if let Some(counters) = writes.counters {
             self.run_sql(sql::PUT_META, ("counters", encode_counters(counters)))?;
         }
-        if let Some(row) = &writes.session {
+        for row in &writes.sessions {
             self.put_session(row)?;
         }
         if let Some(log) = &writes.log {
@@ -55,13 +53,23 @@ impl Txn<'_> {
         }
         self.put_rows_of_log(writes)?;
         self.put_contributions(writes)?;
+        self.put_blobs(writes)?;
+        if let Some(view) = &writes.view {
+            self.put_view(view)?;
+        }
+        for row in &writes.scrubs {
+            self.put_scrub(row)?;
+        }
         Ok(())
     }
 
     fn put_rows_of_log(&self, writes: &Writes) -> Result<(), Error> {
         let Some(log) = &writes.log else {
-            let none = writes.runs.is_empty()
+            let none = writes.spans.is_empty()
+                && writes.runs.is_empty()
                 && writes.events.is_empty()
+                && writes.redacted.is_empty()
+                && writes.citations.is_empty()
                 && writes.items.is_empty()
                 && writes.segs.is_empty();
             return if none {
@@ -71,11 +79,20 @@ impl Txn<'_> {
                 Err(Error::Ownerless { rows, owner })
             };
         };
+        for span in &writes.spans {
+            self.put_span(span)?;
+        }
         for run in &writes.runs {
             self.put_run(log.log_no, run)?;
         }
         for (event, hash) in &writes.events {
             self.insert_event(log, event, *hash)?;
+        }
+        for event in &writes.redacted {
+            self.replace_event(log.log_no, event)?;
+        }
+        for (ordinal, sha) in &writes.citations {
+            self.put_citation(log.log_no, *ordinal, sha)?;
         }
         for ItemWrite { item, is_new } in &writes.items {
             self.put_item(log.index_no, item, *is_new)?;
@@ -87,14 +104,29 @@ impl Txn<'_> {
     }
 
     fn put_contributions(&self, writes: &Writes) -> Result<(), Error> {
-        if let Some(row) = &writes.contrib_log {
+        for (row, facts) in &writes.contributions {
             self.put_contrib_log(row)?;
-            for fact in &writes.facts {
+            for fact in facts {
                 self.insert_fact(row.contrib_no, fact)?;
             }
-        } else if !writes.facts.is_empty() {
-            let (rows, owner) = ("facts", "contribution log");
-            return Err(Error::Ownerless { rows, owner });
+        }
+        for (contrib_no, fact) in &writes.redacted_facts {
+            self.replace_fact(*contrib_no, fact)?;
+        }
+        Ok(())
+    }
+
+    fn put_blobs(&self, writes: &Writes) -> Result<(), Error> {
+        for row in &writes.blobs {
+            self.put_blob(row)?;
+        }
+        for row in &writes.stages {
+            self.put_stage(row)?;
+        }
+        for (blob_no, piece, content) in &writes.pieces {
+            let key = keys::piece(*blob_no, *piece)?;
+            let sum = piece_checksum(*blob_no, *piece, content).cast_signed();
+            self.run_sql(sql::PUT_PIECE, (key, sum, content))?;
         }
         Ok(())
     }
@@ -114,6 +146,7 @@ impl Txn<'_> {
                 row.import_ref,
                 row.lease_owner.cast_signed(),
                 row.lease_epoch.cast_signed(),
+                row.lease_holder,
                 row.created_at.cast_signed(),
                 row.checksum().cast_signed(),
             ],
@@ -141,10 +174,22 @@ impl Txn<'_> {
         ];
         if self.run_sql(sql::UPDATE_LOG, columns)? == 0 {
             self.run_sql(sql::INSERT_LOG, columns)?;
-            // It reads all of its events from itself.
-            self.run_sql(sql::PUT_SPAN, (log_no, i64::MAX, log_no))?;
         }
         Ok(())
+    }
+
+    fn put_span(&self, row: &SpanRow) -> Result<(), Error> {
+        self.run_sql(
+            sql::PUT_SPAN,
+            params![
+                keys::fits("log number", row.log_no, keys::MAX_LOG)?,
+                keys::fits("ordinal", row.upto, keys::MAX_ORDINAL)?,
+                keys::fits("log number", row.src, keys::MAX_LOG)?,
+                row.runs,
+                row.checksum().cast_signed(),
+            ],
+        )
+        .map(drop)
     }
 
     fn put_run(&self, log_no: u64, row: &RunRow) -> Result<(), Error> {
@@ -180,6 +225,27 @@ impl Txn<'_> {
         self.run_sql(sql::INSERT_EVENT, params![k, sum, packed])?;
         let id = [log.family, hash, log.log_no, row.ordinal].map(u64::cast_signed);
         self.run_sql(sql::INSERT_EVENT_ID, id).map(drop)
+    }
+
+    /// Puts an event in the place of one that is there, under the same id.
+    fn replace_event(&self, log_no: u64, row: &EventRow) -> Result<(), Error> {
+        let packed = row.pack();
+        let sum = event_checksum(log_no, row.ordinal, &packed).cast_signed();
+        let k = keys::event(log_no, row.ordinal)?;
+        if self.run_sql(sql::REPLACE_EVENT, params![k, sum, packed])? == 0 {
+            return Err(Error::Missing {
+                table: "events",
+                key: format!("log {log_no}, event {}", row.ordinal),
+            });
+        }
+        Ok(())
+    }
+
+    fn put_citation(&self, log_no: u64, ordinal: u64, sha: &Digest) -> Result<(), Error> {
+        let log_no = log_no.cast_signed();
+        let ordinal = keys::fits("ordinal", ordinal, keys::MAX_ORDINAL)?;
+        self.run_sql(sql::PUT_CITATION, (&sha[..], log_no, ordinal))
+            .map(drop)
     }
 
     fn put_item(&self, index_no: u64, item: &Item, is_new: bool) -> Result<(), Error> {
@@ -240,6 +306,7 @@ impl Txn<'_> {
                 row.id,
                 &row.chain[..],
                 row.body,
+                row.withheld.as_ref().map(|digest| &digest[..]),
                 row.checksum(contrib_no).cast_signed(),
             ],
         )?;
@@ -248,44 +315,80 @@ impl Txn<'_> {
         self.run_sql(sql::INSERT_FACT_ID, (c, hash, seq)).map(drop)
     }
 
-    fn drop_index(&self, index_no: u64) -> Result<(), Error> {
-        let Some((first, last)) = keys::items(index_no) else {
-            return Ok(());
-        };
-        for sql in sql::DROP_ITEMS {
-            self.run_sql(sql, (first, last))?;
+    /// Puts a fact in the place of one that is there.
+    fn replace_fact(&self, contrib_no: u64, row: &FactRow) -> Result<(), Error> {
+        let replaced = self.run_sql(
+            sql::REPLACE_FACT,
+            params![
+                keys::event(contrib_no, row.seq)?,
+                row.anchor.cast_signed(),
+                row.id,
+                &row.chain[..],
+                row.body,
+                row.withheld.as_ref().map(|digest| &digest[..]),
+                row.checksum(contrib_no).cast_signed(),
+            ],
+        )?;
+        if replaced == 0 {
+            return Err(Error::Missing {
+                table: "contrib_facts",
+                key: format!("contribution log {contrib_no}, fact {}", row.seq),
+            });
         }
-        self.run_sql(sql::DROP_ITEM_KEYS, [index_no.cast_signed()])
+        Ok(())
+    }
+
+    fn put_blob(&self, row: &BlobRow) -> Result<(), Error> {
+        self.run_sql(
+            sql::PUT_BLOB,
+            params![
+                &row.sha[..],
+                keys::fits("blob number", row.blob_no, keys::MAX_BLOB)?,
+                row.len.cast_signed(),
+                row.stager.cast_signed(),
+                row.checksum().cast_signed(),
+            ],
+        )
+        .map(drop)
+    }
+
+    fn put_stage(&self, row: &StageRow) -> Result<(), Error> {
+        let blob_no = keys::fits("blob number", row.blob_no, keys::MAX_BLOB)?;
+        let [stager, sum] = [row.stager, row.checksum()].map(u64::cast_signed);
+        self.run_sql(sql::PUT_STAGE, [blob_no, stager, sum])
             .map(drop)
     }
 
-    /// Removes every row of a session. The log row is read with its checksum:
-    /// a damaged one could name the index of another session.
-    fn drop_session(&self, row: &SessionRow) -> Result<(), StoreError> {
-        let log_no = row.log_no.cast_signed();
-        if let Some(log) = self.log(row.log_no)? {
-            self.drop_index(log.index_no)?;
-            for sql in sql::DROP_IDS {
-                self.run_sql(sql, (log.family.cast_signed(), log_no))?;
+    fn put_view(&self, writes: &ViewWrites) -> Result<(), Error> {
+        let ViewWrites {
+            view,
+            log_no,
+            mark,
+            entries,
+        } = writes;
+        let number = view.view_no.cast_signed();
+        let log = log_no.cast_signed();
+        let sum = view.checksum().cast_signed();
+        self.run_sql(sql::PUT_VIEW, params![number, view.name, view.version, sum])?;
+        for (key, value) in entries {
+            match value {
+                Some(value) => {
+                    let sum = entry_checksum(view.view_no, *log_no, key, value).cast_signed();
+                    self.run_sql(sql::PUT_ENTRY, params![number, key, log, value, sum])?;
+                }
+                None => drop(self.run_sql(sql::DROP_ENTRY, params![number, key])?),
             }
         }
-        for contrib in self.contrib_logs(row.log_no)? {
-            if let Some(range) = keys::events(contrib.contrib_no, 0, u64::MAX) {
-                self.run_sql(sql::DROP_FACTS, range)?;
-            }
-            for sql in sql::DROP_CONTRIB {
-                self.run_sql(sql, [contrib.contrib_no.cast_signed()])?;
-            }
-        }
-        if let Some(range) = keys::events(row.log_no, 0, u64::MAX) {
-            for sql in sql::DROP_EVENTS {
-                self.run_sql(sql, range)?;
-            }
-        }
-        for sql in sql::DROP_LOG {
-            self.run_sql(sql, [log_no])?;
-        }
-        self.run_sql(sql::DROP_SESSION, [row.session_no.cast_signed()])?;
-        Ok(())
+        let sum = mark_checksum(view.view_no, *log_no, *mark).cast_signed();
+        self.run_sql(sql::PUT_VIEW_MARK, [number, log, mark.cast_signed(), sum])
+            .map(drop)
+    }
+
+    fn put_scrub(&self, row: &ScrubRow) -> Result<(), Error> {
+        // Read in the order of signed numbers.
+        let seq = keys::fits("number of an erasure", row.seq, i64::MAX.cast_unsigned())?;
+        let [log_no, since, sum] = [row.log_no, row.since, row.checksum()].map(u64::cast_signed);
+        self.run_sql(sql::PUT_SCRUB, [seq, log_no, since, sum])
+            .map(drop)
     }
 }

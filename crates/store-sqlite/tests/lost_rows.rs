@@ -4,8 +4,8 @@
 
 use folio_core::{Direction, Fact, FactOp, ForeignId, SessionId};
 use folio_store::{
-    Admin, AppendBatch, ContributionBatch, ItemIndex, ItemQuery, Ledger, NOTES, NewSession, Start,
-    StoreError,
+    Admin, AppendBatch, Blobs, ContributionBatch, ItemIndex, ItemQuery, Ledger, NOTES, NewSession,
+    Start, StoreError, ViewBatch, Views,
 };
 use folio_store_sqlite::{SqliteConfig, SqliteStore};
 use folio_testkit::workload::Periodic;
@@ -57,6 +57,17 @@ fn open(path: &std::path::Path) -> SqliteStore {
 }
 
 impl Place {
+    fn copy(&self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("folio.db");
+        std::fs::copy(&self.path, &path).unwrap();
+        Self {
+            path,
+            id: self.id.clone(),
+            _folder: folder,
+        }
+    }
+
     /// Damages the file behind the store's back and opens it.
     fn after(&self, sql: &str) -> SqliteStore {
         let raw = rusqlite::Connection::open(&self.path).unwrap();
@@ -134,22 +145,138 @@ async fn verify_compares_every_lookup() {
     }
 }
 
+/// A store that also has a fork, blobs, a view and erasures that wait.
+async fn varied() -> Place {
+    let place = filled().await;
+    let store = open(&place.path);
+    let cited = store.put_blob(vec![7; 100_000]).await.unwrap().id;
+    let batch = AppendBatch {
+        cites: vec![(0, cited)],
+        ..AppendBatch::native(Periodic::new("s1").batch(3, 1))
+    };
+    let head = store.append(&place.id, batch).await.unwrap().high_water;
+    let upload = store.begin_blob().await.unwrap();
+    store.extend_blob(upload, vec![8; 100_000]).await.unwrap();
+    let fork = SessionId::new("fork").unwrap();
+    store.fork_session(&place.id, head, fork).await.unwrap();
+    let batch = ViewBatch {
+        view: "v".into(),
+        version: 1,
+        session: place.id.clone(),
+        from: 0,
+        to: head,
+        entries: vec![(b"k".to_vec(), Some(b"v".to_vec()))],
+    };
+    store.put_view(batch).await.unwrap();
+    let parent = SessionId::new("parent").unwrap();
+    let new = NewSession::native(parent.clone());
+    store.create_session(new).await.unwrap();
+    let batch = AppendBatch::native(Periodic::new("parent").batch(0, 3));
+    let head = store.append(&parent, batch).await.unwrap().high_water;
+    let orphan = SessionId::new("orphan").unwrap();
+    store.fork_session(&parent, head / 2, orphan).await.unwrap();
+    store.delete_session(&parent, None).await.unwrap();
+    store.close().await.unwrap();
+    place
+}
+
 #[tokio::test]
 async fn check_finds_what_nothing_leads_to_any_more() {
-    for sql in [
-        "DELETE FROM sessions",
-        "DELETE FROM logs",
-        "DELETE FROM spans",
-        "DELETE FROM contrib_logs",
-        "UPDATE contrib_logs SET scope = scope + 1",
-    ] {
-        let place = filled().await;
+    let cases = [
+        ("DELETE FROM sessions", "a log belongs to no session"),
+        (
+            "DELETE FROM sessions WHERE session_id = 'fork'",
+            "a log belongs to no session",
+        ),
+        ("DELETE FROM logs WHERE log_no = 1", "a session has no log"),
+        (
+            "DELETE FROM logs WHERE log_no = 2",
+            "a span belongs to no log",
+        ),
+        (
+            "DELETE FROM logs WHERE log_no = 3",
+            "a log that a fork reads is missing",
+        ),
+        (
+            "DELETE FROM spans",
+            "a fork does not know what it was forked from",
+        ),
+        (
+            "INSERT INTO spans VALUES (1, 5, 2, 0, 0)",
+            "a fork does not know what it was forked from",
+        ),
+        (
+            "UPDATE events SET k = k + (99 << 33)",
+            "an event belongs to no log",
+        ),
+        (
+            "DELETE FROM events WHERE k = 1 << 33 | 3",
+            "an event id leads to no event",
+        ),
+        (
+            "UPDATE runs SET log_no = log_no + 99",
+            "a run belongs to no log",
+        ),
+        (
+            "UPDATE items SET p = p + (99 << 36)",
+            "an item belongs to no log's index",
+        ),
+        (
+            "DELETE FROM items WHERE p = (SELECT max(p) FROM items)",
+            "a key leads to no item",
+        ),
+        (
+            "INSERT INTO item_segs VALUES (99 << 36, 0, 0, 1, 0, 0, 1, 1, 0)",
+            "a chunk belongs to no item",
+        ),
+        ("DELETE FROM contrib_logs", "a note belongs to no notes log"),
+        (
+            "DELETE FROM contrib_facts",
+            "a note's place belongs to no note",
+        ),
+        (
+            "UPDATE contrib_ids SET seq = 9",
+            "a note's id leads to no note",
+        ),
+        (
+            "UPDATE contrib_logs SET scope = scope + 9",
+            "a notes log belongs to no log",
+        ),
+        ("DELETE FROM blobs", "a piece belongs to no blob"),
+        ("DELETE FROM stages", "a piece belongs to no blob"),
+        (
+            "DELETE FROM pieces WHERE k = 1 << 20 | 1",
+            "a blob has lost a piece",
+        ),
+        (
+            "UPDATE stages SET blob_no = 1",
+            "a blob is stored and still arriving",
+        ),
+        (
+            "UPDATE blob_refs SET ordinal = 9999",
+            "a citation belongs to no event",
+        ),
+        ("DELETE FROM blobs", "a blob that an event cites is missing"),
+        ("DELETE FROM views", "an entry belongs to no view"),
+        (
+            "UPDATE view_rows SET log_no = 99",
+            "an entry of a view was made from no log",
+        ),
+        ("DELETE FROM views", "a mark belongs to no view"),
+        (
+            "UPDATE view_marks SET log_no = 99",
+            "a mark of a view is about no log",
+        ),
+    ];
+    let whole = varied().await;
+    open(&whole.path).check().await.unwrap();
+    for (sql, wrong) in cases {
+        let place = whole.copy();
         let store = place.after(sql);
         let error = store.check().await.unwrap_err();
         assert_eq!(error.code(), "database_damaged", "{sql}");
+        assert!(error.to_string().contains(wrong), "{sql}: {error}");
     }
-    let place = filled().await;
-    open(&place.path).check().await.unwrap();
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Damaged bytes are never answered as rows.
 
 use super::*;
-use folio_core::Direction::Newer;
+use folio_core::Direction::{Newer, Older};
 use folio_store::ErrorKind;
 use folio_store::rows::FoundEvent;
 
@@ -77,7 +77,7 @@ fn damaged_rows_are_named() {
     type Read = fn(&dyn Snapshot) -> Result<(), StoreError>;
     let lane = (Lane::Text, 1);
     assert_eq!(lane, (seg(1, 0).lane));
-    let cases: [(&str, Read, &str, &str); 19] = [
+    let cases: [(&str, Read, &str, &str); 39] = [
         (
             "UPDATE items SET sum = sum + 1",
             |s| s.items(1, at(0, 0), Newer, 9).map(drop),
@@ -193,10 +193,130 @@ fn damaged_rows_are_named() {
             "contrib_facts, contribution log 1, fact 3",
         ),
         (
-            "UPDATE meta SET value = zeroblob(40) WHERE key = 'counters'",
+            "UPDATE meta SET value = zeroblob(64) WHERE key = 'counters'",
             |s| s.counters().map(drop),
             "row_damaged",
             "meta, counters",
+        ),
+        (
+            "UPDATE meta SET value = CAST(value || x'00' AS BLOB) WHERE key = 'counters'",
+            |s| s.counters().map(drop),
+            "row_damaged",
+            "meta, counters",
+        ),
+        (
+            "UPDATE sessions SET lease_holder = 'nobody'",
+            |s| s.session_of_log(1).map(drop),
+            "row_damaged",
+            "sessions, number 1",
+        ),
+        (
+            "UPDATE contrib_facts SET withheld = NULL WHERE k = 1 << 33 | 2",
+            |s| s.facts(1, 1, 9).map(drop),
+            "row_damaged",
+            "contrib_facts, contribution log 1, fact 2",
+        ),
+        (
+            "UPDATE spans SET runs = 1 WHERE upto = 2",
+            |s| s.spans(1).map(drop),
+            "row_damaged",
+            "spans, log 1, up to 2",
+        ),
+        (
+            "UPDATE spans SET src = 2 WHERE upto = 1",
+            |s| s.spans_of(2, 9).map(drop),
+            "row_damaged",
+            "spans, log 1, up to 1",
+        ),
+        (
+            "UPDATE spans SET upto = 3 WHERE upto = 2",
+            |s| s.spans_of(1, 1).map(drop),
+            "row_damaged",
+            "spans, log 1, up to 3",
+        ),
+        (
+            "UPDATE blobs SET len = 4",
+            |s| s.blob(&sha(1)).map(drop),
+            "row_damaged",
+            "blobs, blob 2",
+        ),
+        (
+            "UPDATE blobs SET stager = 4",
+            |s| s.blobs(None, 9).map(drop),
+            "row_damaged",
+            "blobs, blob 2",
+        ),
+        (
+            "UPDATE blobs SET sha = x'00'",
+            |s| s.blobs(None, 9).map(drop),
+            "row_damaged",
+            "blobs, blob 2",
+        ),
+        (
+            "UPDATE stages SET stager = 4",
+            |s| s.stages(0, 9).map(drop),
+            "row_damaged",
+            "stages, blob 3",
+        ),
+        (
+            "UPDATE pieces SET body = CAST('wholE' AS BLOB) WHERE k = 2 << 20",
+            |s| s.piece(2, 0).map(drop),
+            "blob_damaged",
+            "pieces, blob 2, piece 0",
+        ),
+        (
+            "UPDATE pieces SET k = 3 << 20 | 2 WHERE k = 3 << 20 | 1",
+            |s| s.piece(3, 2).map(drop),
+            "blob_damaged",
+            "pieces, blob 3, piece 2",
+        ),
+        (
+            "UPDATE blob_refs SET sha = x'00'",
+            |s| s.citations(1, 0, 9).map(drop),
+            "row_damaged",
+            "blob_refs, log 1",
+        ),
+        (
+            "UPDATE views SET version = 3",
+            |s| s.view("view-1").map(drop),
+            "row_damaged",
+            "views, view \"view-1\"",
+        ),
+        (
+            "UPDATE view_rows SET value = x'00' WHERE key = x'61'",
+            |s| s.view_value(1, b"a").map(drop),
+            "view_damaged",
+            "view_rows, view 1, key a: the stored row is damaged; drop the view",
+        ),
+        (
+            "UPDATE view_rows SET log_no = 2",
+            |s| s.view_entries(1, b"", None, Newer, 9).map(drop),
+            "view_damaged",
+            "view_rows, view 1, key : the",
+        ),
+        (
+            "UPDATE view_rows SET key = x'62' WHERE key = x'61ff'",
+            |s| s.view_entries(1, b"a", Some(b"c"), Older, 9).map(drop),
+            "view_damaged",
+            "view_rows, view 1, key b:",
+        ),
+        (
+            "UPDATE view_marks SET head = 2",
+            |s| s.view_mark(1, 1).map(drop),
+            "view_damaged",
+            "view_marks, view 1, log 1",
+        ),
+        (
+            "UPDATE scrub SET log_no = 0",
+            |s| s.scrubs().map(drop),
+            "row_damaged",
+            "scrub, number 1",
+        ),
+        (
+            "UPDATE scrub SET seq = 7",
+            |s| s.scrubs().map(drop),
+            "row_damaged",
+            "scrub, number 7",
         ),
     ];
     for (sql, work, code, names) in cases {

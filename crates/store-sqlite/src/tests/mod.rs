@@ -7,13 +7,19 @@ mod rows;
 mod transactions;
 
 use crate::{SqliteConfig, SqliteEngine};
+use folio_codec::Digest;
 use folio_core::assign::{OpenRequest, OpenRun, Tail, WaitingMark};
 use folio_core::item::{Lane, Need, Part, Position};
 use folio_core::reduce::RunFacts;
 use folio_core::{Authority, InvocationId, Item, ItemKind, RunId, SessionId, Spine, TurnId};
 use folio_store::StoreError;
-use folio_store::engine::{Counters, Engine, ItemWrite, Snapshot, WriteTxn, Writes};
-use folio_store::rows::{ContribLogRow, EventRow, FactRow, LogRow, RunRow, SegRow, SessionRow};
+use folio_store::engine::{
+    Counters, Engine, Erase, ItemWrite, Snapshot, ViewWrites, WriteTxn, Writes,
+};
+use folio_store::rows::{
+    BlobRow, ContribLogRow, EventRow, FactRow, LogRow, RunRow, ScrubRow, SegRow, SessionRow,
+    SpanRow, StageRow, ViewRow,
+};
 use rusqlite::Connection;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -76,6 +82,7 @@ fn session(n: u64) -> SessionRow {
         import_ref: Some(r#"{"source":1}"#.into()),
         lease_owner: 1 << 63,
         lease_epoch: 2,
+        lease_holder: "somebody".into(),
         created_at: 1_700_000_000_000,
     }
 }
@@ -85,7 +92,7 @@ fn log(n: u64) -> LogRow {
         log_no: n,
         family: n,
         head: 3,
-        base: 0,
+        base: 2,
         chain: [7; 32],
         drained_seq: 5,
         runs: 2,
@@ -216,6 +223,59 @@ fn fact(seq: u64, anchor: u64, id: &str) -> FactRow {
         id: id.into(),
         chain: [seq.to_le_bytes()[0]; 32],
         body: format!(r#"{{"n":{seq}}}"#),
+        withheld: (seq == 2).then_some([8; 32]),
+    }
+}
+
+/// What a log reads: two stretches, here of itself, so that nothing is missing.
+fn span(n: u64, upto: u64) -> SpanRow {
+    SpanRow {
+        log_no: n,
+        upto,
+        src: n,
+        runs: u32::MAX,
+    }
+}
+
+/// The addresses of blobs in the order of their numbers.
+fn sha(n: u64) -> Digest {
+    let mut sha = [0xfe; 32];
+    sha[..8].copy_from_slice(&n.to_be_bytes());
+    sha
+}
+
+fn blob(n: u64) -> BlobRow {
+    BlobRow {
+        sha: sha(n),
+        blob_no: 2 * n,
+        len: 5,
+        stager: 1 << 63,
+    }
+}
+
+fn stage(n: u64) -> StageRow {
+    StageRow {
+        blob_no: 2 * n + 1,
+        stager: u64::MAX,
+    }
+}
+
+fn view(n: u64) -> ViewRow {
+    ViewRow {
+        view_no: n,
+        name: format!("view-{n}"),
+        version: 2,
+    }
+}
+
+/// Keys of a view: the least one, and two that share a beginning.
+const KEYS: [&[u8]; 3] = [b"", b"a", b"a\xff"];
+
+fn scrub(n: u64) -> ScrubRow {
+    ScrubRow {
+        seq: n,
+        log_no: n,
+        since: 1_700_000_000_000,
     }
 }
 
@@ -227,9 +287,13 @@ fn everything(n: u64) -> Writes {
             log_no: n,
             index_no: n,
             contrib_no: n,
+            blob_no: n,
+            view_no: n,
+            scrub_seq: n,
         }),
-        session: Some(session(n)),
+        sessions: vec![session(n)],
         log: Some(log(n)),
+        spans: vec![span(n, 1), span(n, 2)],
         runs: vec![run(1, "t1"), run(2, "t2"), run(3, "t1")],
         events: vec![event(1), event(2), event(3)],
         items: vec![
@@ -243,8 +307,60 @@ fn everything(n: u64) -> Writes {
             },
         ],
         segs: vec![seg(1, 0), seg(3, 4), seg(6, 8)],
-        contrib_log: Some(contrib_log(n)),
-        facts: vec![fact(1, 2, "a"), fact(2, 1, "b"), fact(3, 2, "a")],
+        contributions: vec![(
+            contrib_log(n),
+            vec![fact(1, 2, "a"), fact(2, 1, "b"), fact(3, 2, "a")],
+        )],
+        citations: vec![(1, sha(n)), (3, sha(n))],
+        blobs: vec![blob(n)],
+        stages: vec![stage(n)],
+        pieces: vec![
+            (2 * n, 0, b"whole".to_vec()),
+            (2 * n + 1, 0, b"in".to_vec()),
+            (2 * n + 1, 1, b"pieces".to_vec()),
+        ],
+        view: Some(ViewWrites {
+            view: view(n),
+            log_no: n,
+            mark: 3,
+            entries: KEYS
+                .map(|key| (key.to_vec(), Some([b"value of ", key].concat())))
+                .into(),
+        }),
+        scrubs: vec![scrub(n)],
+        ..Writes::default()
+    }
+}
+
+/// What removes all of it.
+fn nothing(n: u64) -> Writes {
+    let events = everything(n).events;
+    let events = events.iter().map(|(row, hash)| (row.ordinal, Some(*hash)));
+    Writes {
+        erase: vec![
+            Erase::Contributions(contrib_log(n)),
+            Erase::ViewEntries { log_no: n },
+            Erase::Session(session(n)),
+            Erase::Events {
+                log_no: n,
+                family: n,
+                events: events.collect(),
+            },
+            Erase::Items {
+                index_no: n,
+                from: 0,
+            },
+            Erase::Runs {
+                log_no: n,
+                above: 0,
+            },
+            Erase::Index(n),
+            Erase::Log(n),
+            Erase::View(view(n)),
+            Erase::Blob(blob(n)),
+            Erase::Stage(stage(n)),
+            Erase::Scrub(n),
+        ],
         ..Writes::default()
     }
 }

@@ -66,6 +66,7 @@ fn the_file_is_set_up_as_promised() {
         ("page_size", "4096"),
         ("synchronous", "2"),
         ("secure_delete", "1"),
+        ("temp_store", "2"),
         ("cell_size_check", "1"),
         ("trusted_schema", "0"),
         ("mmap_size", "0"),

@@ -24,6 +24,9 @@ fn every_statement_searches_and_none_sorts() {
         (sql::META, "USING PRIMARY KEY (key=?)"),
         (sql::SESSION, "(session_id=?)"),
         (sql::SESSIONS, "(session_id>?)"),
+        (sql::SESSION_OF_LOG, "(log_no=?)"),
+        (sql::SPANS, "USING PRIMARY KEY (log_no=?)"),
+        (sql::SPANS_OF, "spans_src (src=?)"),
         (sql::LOG, by_key),
         (sql::EVENT_IDS, "USING PRIMARY KEY (family=? AND h=?)"),
         (sql::EVENTS, "(rowid>? AND rowid<?)"),
@@ -50,20 +53,59 @@ fn every_statement_searches_and_none_sorts() {
         (sql::FACTS_NEWER, "(c=? AND (anchor,seq)>(?,?))"),
         (sql::FACTS_OLDER, "(c=? AND (anchor,seq)<(?,?))"),
         (sql::FACTS_BY_ID, "(c=? AND h=?)"),
+        (sql::BLOB, "(sha=?)"),
+        (sql::BLOBS, "(sha>?)"),
+        (sql::STAGES, "(rowid>?)"),
+        (sql::PIECE, by_key),
+        (sql::CITATION_OF, "(sha=?)"),
+        (sql::CITATIONS, "blob_refs_log (log_no=? AND ordinal>?)"),
+        (sql::VIEW, "(name=?)"),
+        (sql::VIEW_VALUE, "(view=? AND key=?)"),
+        (sql::ENTRIES_NEWER, "(view=? AND key>?)"),
+        (sql::ENTRIES_OLDER, "(view=? AND key>?)"),
+        (sql::ENTRIES_NEWER_BELOW, "(view=? AND key>? AND key<?)"),
+        (sql::ENTRIES_OLDER_BELOW, "(view=? AND key>? AND key<?)"),
+        (sql::VIEW_MARK, "(view=? AND log_no=?)"),
+        (sql::SCRUBS, "(rowid>?)"),
     ];
-    let removals = sql::DROP_ITEMS
-        .iter()
-        .chain(&sql::DROP_EVENTS)
-        .chain(&sql::DROP_IDS)
-        .chain(&sql::DROP_LOG)
-        .chain(&sql::DROP_CONTRIB)
-        .chain([
-            &sql::DROP_ITEM_KEYS,
-            &sql::DROP_FACTS,
-            &sql::DROP_SESSION,
-            &sql::UPDATE_LOG,
-        ])
-        .map(|sql| (*sql, "?"));
+    let removals = [
+        (sql::ITEM_RANGE, "(rowid>? AND rowid<?)"),
+        (sql::DROP_ITEM_KEY, "(index_no=? AND h=? AND p=?)"),
+        // Passes over the keys of one index and the ids of one family, where
+        // damage has left no other way.
+        (sql::DROP_ITEM_KEYS_BETWEEN, "(index_no=?)"),
+        (sql::EVENT_IDS_BETWEEN, "(family=?)"),
+        (sql::DROP_ITEM_KEYS, "(index_no=?)"),
+        (sql::DROP_EVENT, by_key),
+        (
+            sql::DROP_EVENT_ID,
+            "(family=? AND h=? AND log_no=? AND ordinal=?)",
+        ),
+        (
+            sql::DROP_CITATIONS,
+            "blob_refs_log (log_no=? AND ordinal=?)",
+        ),
+        (sql::DROP_RUNS, "(log_no=? AND run_no>?)"),
+        (sql::DROP_VIEW_MARKS_OF_LOG, "view_marks_log (log_no=?)"),
+        (sql::DROP_VIEW_ROWS_OF_LOG, "view_rows_log (log_no=?)"),
+        (sql::DROP_ENTRY, "(view=? AND key=?)"),
+        (sql::DROP_FACTS, "(rowid>? AND rowid<?)"),
+        (sql::DROP_PIECES, "(rowid>? AND rowid<?)"),
+        (sql::DROP_BLOB, "(sha=?)"),
+        (sql::DROP_STAGE, by_key),
+        (sql::DROP_SCRUB, by_key),
+        (sql::DROP_SESSION, by_key),
+        (sql::UPDATE_LOG, by_key),
+        (sql::REPLACE_EVENT, by_key),
+        (sql::REPLACE_FACT, by_key),
+    ];
+    let groups = sql::DROP_ITEMS
+        .into_iter()
+        .chain(sql::DROP_LOG)
+        .chain(sql::DROP_CONTRIB)
+        .chain(sql::DROP_VIEW)
+        .map(|sql| (sql, "?"));
+    let removals = removals.into_iter().chain(groups);
     for (sql, how) in reads.into_iter().chain(removals) {
         let plan = plan(&conn, sql);
         assert!(!plan.is_empty(), "{sql}");

@@ -20,8 +20,12 @@ fn check_everything(engine: &SqliteEngine, n: u64) {
     let all = everything(n);
     read(engine, |snapshot| {
         let id = format!("session-{n}");
-        assert_eq!(snapshot.session(&id).unwrap(), all.session);
+        let session = all.sessions.first().cloned();
+        assert_eq!(snapshot.session(&id).unwrap(), session);
+        assert_eq!(snapshot.session_of_log(n).unwrap(), session);
         assert_eq!(snapshot.log(n).unwrap(), all.log);
+        assert_eq!(snapshot.spans(n).unwrap(), all.spans);
+        assert_eq!(snapshot.spans_of(n, 1).unwrap(), all.spans[1..]);
         for row in &all.runs {
             let found = Some(row.clone());
             assert_eq!(snapshot.run(n, row.run_no).unwrap(), found);
@@ -40,7 +44,7 @@ fn check_everything(engine: &SqliteEngine, n: u64) {
             .collect();
         assert_eq!(snapshot.events(n, 0, u64::MAX, 9, 9_000).unwrap(), events);
         for (row, hash) in &all.events {
-            assert_eq!(snapshot.event_ids(n, *hash).unwrap(), [row.ordinal]);
+            assert_eq!(snapshot.event_ids(n, *hash).unwrap(), [(n, row.ordinal)]);
         }
 
         let items: Vec<_> = all.items.iter().map(|write| write.item.clone()).collect();
@@ -53,13 +57,38 @@ fn check_everything(engine: &SqliteEngine, n: u64) {
             all.segs
         );
 
-        assert_eq!(snapshot.contrib_log(n, "notes").unwrap(), all.contrib_log);
-        let logs = snapshot.contrib_logs(n).unwrap();
+        let (contrib, facts) = &all.contributions[0];
         assert_eq!(
-            Some(&logs[..]),
-            all.contrib_log.as_ref().map(std::slice::from_ref)
+            snapshot.contrib_log(n, "notes").unwrap().as_ref(),
+            Some(contrib)
         );
-        assert_eq!(snapshot.facts(n, 0, 9).unwrap(), all.facts);
+        let logs = snapshot.contrib_logs(n).unwrap();
+        assert_eq!(logs, std::slice::from_ref(contrib));
+        assert_eq!(snapshot.facts(n, 0, 9).unwrap(), *facts);
+
+        assert_eq!(snapshot.blob(&sha(n)).unwrap(), Some(blob(n)));
+        for (blob_no, piece, content) in &all.pieces {
+            let found = snapshot.piece(*blob_no, *piece).unwrap();
+            assert_eq!(found.as_ref(), Some(content));
+        }
+        assert_eq!(snapshot.piece(2 * n, 1).unwrap(), None);
+        assert!(snapshot.is_cited(&sha(n)).unwrap());
+        assert_eq!(snapshot.citations(n, 0, 9).unwrap(), all.citations);
+
+        let writes = all.view.as_ref().unwrap();
+        assert_eq!(
+            snapshot.view(&format!("view-{n}")).unwrap().as_ref(),
+            Some(&writes.view)
+        );
+        assert_eq!(snapshot.view_mark(n, n).unwrap(), 3);
+        let entries = snapshot.view_entries(n, b"", None, Newer, 9).unwrap();
+        let written = writes.entries.iter().cloned();
+        let written: Vec<_> = written.map(|(key, value)| (key, value.unwrap())).collect();
+        assert_eq!(entries, written);
+        for (key, value) in written {
+            assert_eq!(snapshot.view_value(n, &key).unwrap(), Some(value));
+        }
+        assert!(snapshot.scrubs().unwrap().contains(&scrub(n)));
     });
 }
 
@@ -81,7 +110,7 @@ fn every_row_comes_back_also_after_reopening() {
     for n in 1..=3 {
         check_everything(&engine, n);
     }
-    assert_eq!(read(&engine, |s| s.counters().unwrap().contrib_no), 3);
+    assert_eq!(read(&engine, |s| s.counters().unwrap().numbers()), [3; 7]);
     engine.check().unwrap();
     drop(engine);
     check_everything(&SqliteEngine::open(&place.config().read_only()).unwrap(), 2);
@@ -152,6 +181,29 @@ fn reads_keep_their_bounds_and_their_order() {
         assert_eq!(anchored(Some((2, 1)), Older, 9), [2]);
         let hash = folio_codec::hash64(b"a");
         assert_eq!(sequences(&s.facts_by_id(2, hash).unwrap()), [1, 3]);
+
+        let uptos = |limit| -> Vec<_> {
+            let found = s.spans_of(2, limit).unwrap();
+            found.iter().map(|span| span.upto).collect()
+        };
+        assert_eq!((uptos(1), uptos(9)), (vec![2], vec![2, 1]));
+        assert_eq!(s.blobs(None, 2).unwrap(), [blob(1), blob(2)]);
+        assert_eq!(s.blobs(Some(&sha(1)), 9).unwrap(), [blob(2), blob(3)]);
+        assert_eq!(s.stages(0, 2).unwrap(), [stage(1), stage(2)]);
+        assert_eq!(s.stages(3, 9).unwrap(), [stage(2), stage(3)]);
+        assert_eq!(s.citations(2, 2, 9).unwrap(), [(3, sha(2))]);
+        assert_eq!(s.citations(2, 0, 1).unwrap(), [(1, sha(2))]);
+        let keys = |from: &[u8], to: Option<&[u8]>, direction, limit| -> Vec<_> {
+            let found = s.view_entries(2, from, to, direction, limit).unwrap();
+            found.into_iter().map(|(key, _)| key).collect()
+        };
+        assert_eq!(keys(b"a", None, Newer, 9), KEYS[1..]);
+        assert_eq!(keys(b"", Some(b"a"), Newer, 9), KEYS[..1]);
+        assert_eq!(keys(b"", Some(b"a\xff"), Older, 9), [KEYS[1], KEYS[0]]);
+        assert_eq!(keys(b"a", None, Older, 9), [KEYS[2], KEYS[1]]);
+        assert_eq!(keys(b"a", Some(b"b"), Older, 1), [KEYS[2]]);
+        assert_eq!(keys(b"b", Some(b"a"), Newer, 9), KEYS[..0]);
+        assert_eq!(s.scrubs().unwrap(), [scrub(1), scrub(2), scrub(3)]);
     });
 }
 
@@ -173,7 +225,22 @@ fn what_is_not_there_is_nothing_whatever_is_asked() {
             assert_eq!(s.facts_by_anchor(n, None, Older, 9).unwrap(), []);
             assert_eq!(s.facts_by_id(n, 1).unwrap(), []);
             assert_eq!(s.contrib_logs(n).unwrap(), []);
+            assert_eq!(s.session_of_log(n).unwrap(), None);
+            assert_eq!(s.spans(n).unwrap(), []);
+            assert_eq!(s.spans_of(n, 9).unwrap(), []);
+            assert_eq!(s.event_ids(n, u64::MAX - 1).unwrap(), []);
+            assert_eq!(s.blob(&sha(n)).unwrap(), None);
+            assert!(!s.is_cited(&sha(n)).unwrap());
+            assert_eq!(s.piece(n, u32::MAX).unwrap(), None);
+            assert_eq!(s.citations(n, 0, 9).unwrap(), []);
+            assert_eq!(s.view_value(n, b"a").unwrap(), None);
+            assert_eq!(s.view_entries(n, b"", None, Older, 9).unwrap(), []);
+            assert_eq!(s.view_mark(n, 1).unwrap(), 0);
+            assert_eq!(s.view_mark(1, n).unwrap(), 0);
         }
+        assert_eq!(s.stages(u64::MAX, 9).unwrap(), []);
+        assert_eq!(s.citations(1, u64::MAX, 9).unwrap(), []);
+        assert_eq!(s.view("").unwrap(), None);
         assert_eq!(s.session("").unwrap(), None);
     });
 }
@@ -184,30 +251,46 @@ fn rows_with_a_known_key_are_replaced() {
     let engine = place.open();
     write(&engine, &everything(1)).unwrap();
     let mut later = Writes {
-        session: Some(session(1)),
+        sessions: vec![session(1)],
         log: Some(log(1)),
         runs: vec![run(2, "t9")],
         items: vec![ItemWrite {
             item: item(1, at(1, 0), "assistant:r1:m"),
             is_new: false,
         }],
-        contrib_log: Some(contrib_log(1)),
+        contributions: vec![(contrib_log(1), Vec::new())],
+        blobs: vec![BlobRow {
+            stager: 7,
+            ..blob(1)
+        }],
+        view: Some(ViewWrites {
+            view: view(1),
+            log_no: 2,
+            mark: 9,
+            entries: vec![(b"".to_vec(), None), (b"a".to_vec(), Some(b"new".to_vec()))],
+        }),
+        scrubs: vec![ScrubRow {
+            log_no: 0,
+            ..scrub(1)
+        }],
         ..Writes::default()
     };
-    if let (Some(session), Some(log), Some(contrib)) =
-        (&mut later.session, &mut later.log, &mut later.contrib_log)
-    {
-        session.authority = Authority::RuntimeEvents;
-        session.import_ref = None;
+    if let Some(log) = &mut later.log {
         log.tail = Tail::default();
         log.head = 9;
-        contrib.head = 8;
     }
+    later.sessions[0].authority = Authority::RuntimeEvents;
+    later.sessions[0].import_ref = None;
+    later.sessions[0].lease_holder.clear();
+    later.contributions[0].0.head = 8;
     later.runs[0].terminal = Some(9);
     later.items[0].item.revision = 9;
     write(&engine, &later).unwrap();
     read(&engine, |s| {
-        assert_eq!(s.session("session-1").unwrap(), later.session);
+        assert_eq!(
+            s.session("session-1").unwrap().as_ref(),
+            later.sessions.first()
+        );
         assert_eq!(s.log(1).unwrap(), later.log);
         assert_eq!(
             s.last_run_of_turn(1, "t9", 9).unwrap().as_ref(),
@@ -218,8 +301,67 @@ fn rows_with_a_known_key_are_replaced() {
             s.items(1, at(0, 0), Newer, 1).unwrap(),
             [later.items[0].item.clone()]
         );
-        assert_eq!(s.contrib_log(1, "notes").unwrap(), later.contrib_log);
+        assert_eq!(
+            s.contrib_log(1, "notes").unwrap().as_ref(),
+            later.contributions.first().map(|(row, _)| row)
+        );
+        assert_eq!(s.blob(&sha(1)).unwrap().as_ref(), later.blobs.first());
+        assert_eq!(s.view_value(1, b"").unwrap(), None);
+        assert_eq!(s.view_value(1, b"a").unwrap(), Some(b"new".to_vec()));
+        assert_eq!(s.view_mark(1, 1).unwrap(), 3);
+        assert_eq!(s.view_mark(1, 2).unwrap(), 9);
+        assert_eq!(s.scrubs().unwrap(), later.scrubs);
     });
+}
+
+#[test]
+fn a_redacted_row_stands_in_the_place_of_the_whole_one() {
+    let place = Place::new();
+    let engine = place.open();
+    write(&engine, &everything(1)).unwrap();
+    write(&engine, &everything(2)).unwrap();
+    let (mut redacted, hash) = event(2);
+    redacted.body = b"gone".to_vec();
+    let gone = FactRow {
+        body: "{}".into(),
+        withheld: Some([6; 32]),
+        ..fact(3, 2, "a")
+    };
+    let writes = Writes {
+        log: Some(log(1)),
+        redacted: vec![redacted.clone()],
+        redacted_facts: vec![(1, gone.clone())],
+        ..Writes::default()
+    };
+    write(&engine, &writes).unwrap();
+    read(&engine, |s| {
+        let found = s.events(1, 2, 2, 9, 900).unwrap();
+        assert_eq!(found, [FoundEvent::Whole(redacted.clone())]);
+        assert_eq!(s.event_ids(1, hash).unwrap(), [(1, 2)]);
+        assert_eq!(s.facts(1, 3, 9).unwrap(), std::slice::from_ref(&gone));
+        let by_id = s.facts_by_id(1, folio_codec::hash64(b"a")).unwrap();
+        assert_eq!(by_id, [fact(1, 2, "a"), gone.clone()]);
+    });
+    check_everything(&engine, 2);
+    // There must be something to take the place of.
+    for writes in [
+        Writes {
+            log: Some(log(1)),
+            redacted: vec![event(4).0],
+            ..Writes::default()
+        },
+        Writes {
+            redacted_facts: vec![(1, fact(4, 2, "a"))],
+            ..Writes::default()
+        },
+        Writes {
+            redacted_facts: vec![(1, fact(3, 2, "b"))],
+            ..Writes::default()
+        },
+    ] {
+        let error = write(&engine, &writes).unwrap_err();
+        assert_eq!(error.code(), "row_damaged", "{error}");
+    }
 }
 
 /// The number of rows in every table.
@@ -240,7 +382,7 @@ fn counts(place: &Place) -> Vec<(String, i64)> {
 }
 
 #[test]
-fn a_dropped_session_leaves_no_row_and_no_neighbour_loses_one() {
+fn what_is_erased_leaves_no_row_and_no_neighbour_loses_one() {
     let place = Place::new();
     let engine = place.open();
     write(&engine, &everything(1)).unwrap();
@@ -248,40 +390,156 @@ fn a_dropped_session_leaves_no_row_and_no_neighbour_loses_one() {
     let before = counts(&place);
     write(&engine, &everything(2)).unwrap();
     assert_ne!(counts(&place), before);
-    let drop_session = Writes {
-        drop_session: Some(session(2)),
-        ..Writes::default()
-    };
-    write(&engine, &drop_session).unwrap();
-    assert_eq!(counts(&place), before);
+    // Nothing of it has to exist.
+    for _ in 0..2 {
+        write(&engine, &nothing(2)).unwrap();
+        assert_eq!(counts(&place), before);
+    }
     check_everything(&engine, 1);
     check_everything(&engine, 3);
-    // A session may go and another take its id in one transaction.
-    let mut again = everything(1);
-    again.drop_session = Some(session(1));
+    engine.check().unwrap();
+    // Something may go and another take its place in one transaction.
+    let again = Writes {
+        erase: nothing(1).erase,
+        ..everything(1)
+    };
     write(&engine, &again).unwrap();
     check_everything(&engine, 1);
 }
 
-#[test]
-fn a_dropped_index_goes_alone() {
+/// Which tables have lost how many rows to an erasure of a part.
+fn lost(erase: Vec<Erase>) -> Vec<(String, i64)> {
+    lost_after("", erase)
+}
+
+fn lost_after(damage: &str, erase: Vec<Erase>) -> Vec<(String, i64)> {
     let place = Place::new();
     let engine = place.open();
     for n in 1..=3 {
         write(&engine, &everything(n)).unwrap();
     }
-    let drop_index = Writes {
-        drop_index: Some(2),
+    place.raw().execute_batch(damage).unwrap();
+    let before = counts(&place);
+    let writes = Writes {
+        erase,
         ..Writes::default()
     };
-    write(&engine, &drop_index).unwrap();
-    read(&engine, |s| {
-        assert_eq!(s.items(2, at(0, 0), Newer, 9).unwrap(), []);
-        let hash = folio_codec::hash64(b"assistant:r1:m");
-        assert_eq!(s.items_by_hash(2, hash).unwrap(), []);
-        assert_eq!(s.last_seg(2, at(1, 0), (Lane::Text, 1), 9).unwrap(), None);
-        assert_eq!(s.events(2, 1, 9, 9, 900).unwrap().len(), 3);
-    });
+    write(&engine, &writes).unwrap();
     check_everything(&engine, 1);
     check_everything(&engine, 3);
+    let after = counts(&place);
+    before
+        .into_iter()
+        .zip(after)
+        .filter(|(before, after)| before != after)
+        .map(|((table, before), (_, after))| (table, before - after))
+        .collect()
+}
+
+fn rows(lost: &[(&str, i64)]) -> Vec<(String, i64)> {
+    lost.iter()
+        .map(|(table, count)| ((*table).to_owned(), *count))
+        .collect()
+}
+
+#[test]
+fn an_erased_part_goes_alone() {
+    assert_eq!(
+        lost(vec![Erase::Index(2)]),
+        rows(&[("item_keys", 2), ("item_segs", 3), ("items", 2)])
+    );
+    let items = |from| vec![Erase::Items { index_no: 2, from }];
+    assert_eq!(lost(items(3)), rows(&[("item_keys", 1), ("items", 1)]));
+    assert_eq!(lost(items(4)), []);
+    assert_eq!(
+        lost(vec![Erase::Runs {
+            log_no: 2,
+            above: 1
+        }]),
+        rows(&[("runs", 2)])
+    );
+    assert_eq!(
+        lost(vec![Erase::Log(2)]),
+        rows(&[("logs", 1), ("spans", 2), ("view_marks", 1)])
+    );
+    assert_eq!(
+        lost(vec![Erase::ViewEntries { log_no: 2 }]),
+        rows(&[("view_marks", 1), ("view_rows", 3)])
+    );
+    assert_eq!(
+        lost(vec![Erase::View(view(2))]),
+        rows(&[("view_marks", 1), ("view_rows", 3), ("views", 1)])
+    );
+    assert_eq!(
+        lost(vec![Erase::Blob(blob(2))]),
+        rows(&[("blobs", 1), ("pieces", 1)])
+    );
+    assert_eq!(
+        lost(vec![Erase::Stage(stage(2))]),
+        rows(&[("pieces", 2), ("stages", 1)])
+    );
+    assert_eq!(lost(vec![Erase::StageRow(5)]), rows(&[("stages", 1)]));
+    assert_eq!(lost(vec![Erase::Scrub(2)]), rows(&[("scrub", 1)]));
+    assert_eq!(
+        lost(vec![Erase::Session(session(2))]),
+        rows(&[("sessions", 1)])
+    );
+    assert_eq!(
+        lost(vec![Erase::Contributions(contrib_log(2))]),
+        rows(&[
+            ("contrib_facts", 3),
+            ("contrib_ids", 3),
+            ("contrib_items", 3),
+            ("contrib_logs", 1)
+        ])
+    );
+}
+
+#[test]
+fn events_go_with_their_ids_and_citations_also_where_the_id_is_unknown() {
+    for events in [
+        vec![(2, Some(event(2).1)), (3, Some(event(3).1))],
+        vec![(2, Some(event(2).1)), (3, None)],
+        vec![(3, None), (2, None), (9, None)],
+    ] {
+        let erase = Erase::Events {
+            log_no: 2,
+            family: 2,
+            events,
+        };
+        let gone = [("blob_refs", 1), ("event_ids", 2), ("events", 2)];
+        assert_eq!(lost(vec![erase.clone()]), rows(&gone));
+        // The row itself may be gone before.
+        let damage = "DELETE FROM events WHERE k = (2 << 33 | 3)";
+        let gone = [("blob_refs", 1), ("event_ids", 2), ("events", 1)];
+        assert_eq!(lost_after(damage, vec![erase]), rows(&gone));
+    }
+    // What stands between ordinals that are looked for stays.
+    let erase = Erase::Events {
+        log_no: 2,
+        family: 2,
+        events: vec![(1, None), (3, None)],
+    };
+    assert_eq!(
+        lost(vec![erase]),
+        rows(&[("blob_refs", 2), ("event_ids", 2), ("events", 2)])
+    );
+}
+
+#[test]
+fn a_damaged_item_goes_with_its_key() {
+    for damage in [
+        "UPDATE items SET sum = sum + 1 WHERE p BETWEEN (2 << 36 | 3 << 3) AND (3 << 36)",
+        "UPDATE item_keys SET h = h + 1 WHERE p BETWEEN (2 << 36 | 3 << 3) AND (3 << 36)",
+    ] {
+        let erase = Erase::Items {
+            index_no: 2,
+            from: 3,
+        };
+        assert_eq!(
+            lost_after(damage, vec![erase]),
+            rows(&[("item_keys", 1), ("items", 1)]),
+            "{damage}"
+        );
+    }
 }

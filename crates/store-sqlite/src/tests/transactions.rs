@@ -125,21 +125,47 @@ fn what_has_no_room_or_no_owner_is_refused() {
     all.log = None;
     assert_eq!(code(&all), "rows_without_owner");
     let mut all = everything(1);
-    all.contrib_log = None;
-    assert_eq!(code(&all), "rows_without_owner");
+    all.pieces[0].1 = 1 << 20;
+    assert_eq!(code(&all), "limit_exceeded");
+    let mut all = everything(1);
+    all.blobs[0].blob_no = crate::keys::MAX_BLOB + 1;
+    assert_eq!(code(&all), "limit_exceeded");
+    let mut all = everything(1);
+    all.spans[0].upto = u64::MAX;
+    assert_eq!(code(&all), "limit_exceeded");
+    for writes in [
+        Writes {
+            spans: vec![span(1, 1)],
+            ..Writes::default()
+        },
+        Writes {
+            redacted: vec![event(1).0],
+            ..Writes::default()
+        },
+        Writes {
+            citations: vec![(1, sha(1))],
+            ..Writes::default()
+        },
+    ] {
+        assert_eq!(code(&writes), "rows_without_owner");
+    }
     assert!(is_empty(&engine));
 }
 
 #[test]
-fn two_sessions_never_share_an_id() {
+fn two_never_share_what_is_one_alone() {
     let place = Place::new();
     let engine = place.open();
     write(&engine, &everything(1)).unwrap();
     let mut second = everything(2);
-    second.session = Some(SessionRow {
-        session_id: SessionId::new("session-1").unwrap(),
-        ..session(2)
-    });
+    second.sessions[0].session_id = SessionId::new("session-1").unwrap();
+    assert_eq!(write(&engine, &second).unwrap_err().code(), "row_exists");
+    // Nor two blobs their pieces, nor two views a name.
+    let mut second = everything(2);
+    second.blobs[0].blob_no = blob(1).blob_no;
+    assert_eq!(write(&engine, &second).unwrap_err().code(), "row_exists");
+    let mut second = everything(2);
+    second.view.as_mut().unwrap().view.name = "view-1".into();
     assert_eq!(write(&engine, &second).unwrap_err().code(), "row_exists");
     assert_eq!(
         read(&engine, |s| s.session("session-1").unwrap()),
@@ -167,7 +193,7 @@ fn a_full_disk_leaves_nothing() {
     let place = Place::new();
     let engine = place.open();
     write(&engine, &everything(1)).unwrap();
-    engine.limit_pages(60);
+    engine.limit_pages(120);
     let mut large = everything(2);
     large.events[0].0.body = vec![1; 1 << 20];
     let error = write(&engine, &large).unwrap_err();
@@ -191,18 +217,39 @@ fn the_fence_after_a_failed_commit_is_committed_once() {
             })
             .unwrap()
     };
+    engine.settle().unwrap();
+    assert_eq!(fence(), 0_u64.to_le_bytes(), "there is nothing to settle");
     engine.demand_fence();
     let raw = place.raw();
     raw.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let error = write(&engine, &everything(1)).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.code()),
-        (ErrorKind::Unavailable, "store_poisoned")
-    );
+    for error in [
+        write(&engine, &everything(1)).unwrap_err(),
+        engine.settle().unwrap_err(),
+        engine.rewrite().unwrap_err(),
+    ] {
+        assert_eq!(
+            (error.kind(), error.code()),
+            (ErrorKind::Unavailable, "store_poisoned")
+        );
+    }
     raw.execute_batch("ROLLBACK").unwrap();
+    // The next write settles it and goes on.
     write(&engine, &everything(1)).unwrap();
     write(&engine, &everything(2)).unwrap();
     assert_eq!(fence(), 1_u64.to_le_bytes());
+    engine.demand_fence();
+    engine.settle().unwrap();
+    engine.settle().unwrap();
+    assert_eq!(fence(), 2_u64.to_le_bytes());
+}
+
+#[test]
+fn a_store_that_is_only_read_has_nothing_to_settle_and_is_not_rewritten() {
+    let place = Place::new();
+    write(&place.open(), &everything(1)).unwrap();
+    let engine = SqliteEngine::open(&place.config().read_only()).unwrap();
+    engine.settle().unwrap();
+    assert_eq!(engine.rewrite().unwrap_err().code(), "store_read_only");
 }
 
 #[test]
@@ -213,7 +260,7 @@ fn the_wal_is_reused() {
     for n in 0..60_u8 {
         all.events = vec![event(u64::from(n) + 1)];
         all.events[0].0.body = vec![n; 1 << 20];
-        all.facts.clear();
+        all.contributions.clear();
         write(&engine, &all).unwrap();
     }
     let wal = place.dir.path().join("a store?.folio-wal");
@@ -225,8 +272,89 @@ fn the_wal_is_reused() {
 fn what_the_engine_says_of_itself() {
     let place = Place::new();
     let engine = place.open();
-    assert!(engine.capabilities().durable && engine.capabilities().multi_process);
+    let able = engine.capabilities();
+    assert!(able.durable && able.multi_process && able.fast_open_after_crash);
     assert!(engine.now() > 1_700_000_000_000);
     assert_ne!(engine.random(), engine.random());
+    let owner = engine.owner().unwrap();
+    assert_eq!(engine.owner().unwrap(), owner);
+    assert_ne!(owner, 0);
+    assert!(engine.is_alive(owner).unwrap());
+    assert!(!engine.is_alive(owner ^ 1).unwrap());
     engine.check().unwrap();
+}
+
+#[test]
+fn commits_of_another_handle_change_the_version() {
+    let place = Place::new();
+    let (engine, other) = (place.open(), place.open());
+    let before = engine.version().unwrap();
+    assert_eq!(engine.version().unwrap(), before);
+    write(&other, &everything(1)).unwrap();
+    let after = engine.version().unwrap();
+    assert_ne!(after, before);
+    read(&other, |s| s.counters().unwrap());
+    assert_eq!(engine.version().unwrap(), after);
+}
+
+#[test]
+fn a_rewritten_store_is_small_and_whole() {
+    let place = Place::new();
+    let engine = place.open();
+    let mut all = everything(1);
+    all.pieces[0].2 = vec![7; 1 << 20];
+    write(&engine, &all).unwrap();
+    for n in 2..=3 {
+        write(&engine, &everything(n)).unwrap();
+    }
+    write(&engine, &nothing(1)).unwrap();
+    engine.rewrite().unwrap();
+    let length = |path: &std::path::Path| std::fs::metadata(path).unwrap().len();
+    assert_eq!(length(&place.dir.path().join("a store?.folio-wal")), 0);
+    let left = length(&place.path);
+    assert!(
+        left < 1 << 20,
+        "{left} bytes are left of a MiB that is gone"
+    );
+    for pragma in ["journal_mode", "application_id", "user_version"] {
+        let fresh = Place::new().open().pragma(pragma);
+        assert_eq!(engine.pragma(pragma), fresh);
+    }
+    engine.check().unwrap();
+    write(&engine, &everything(1)).unwrap();
+    drop(engine);
+    let engine = place.open();
+    for n in 1..=3 {
+        read(&engine, |s| {
+            let found = s.events(n, 1, 9, 9, 900).unwrap();
+            assert_eq!(found.len(), 3);
+        });
+    }
+}
+
+#[test]
+fn who_reads_is_in_the_way_of_a_rewrite_and_is_told_so() {
+    let place = Place::new();
+    let engine = place.open();
+    write(&engine, &everything(1)).unwrap();
+    let other = SqliteEngine::open(&place.config().read_only()).unwrap();
+    let busy = || {
+        let error = engine.rewrite().unwrap_err();
+        assert_eq!(
+            (error.kind(), error.code()),
+            (ErrorKind::Unavailable, "store_busy"),
+            "{error}"
+        );
+    };
+    read(&other, |s| {
+        s.counters().unwrap();
+        busy();
+        // Others write on meanwhile.
+        write(&engine, &everything(2)).unwrap();
+    });
+    let raw = place.raw();
+    raw.execute_batch("BEGIN IMMEDIATE").unwrap();
+    busy();
+    raw.execute_batch("ROLLBACK").unwrap();
+    engine.rewrite().unwrap();
 }
