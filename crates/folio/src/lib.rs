@@ -33,8 +33,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The store is chosen by feature: `sqlite` (default) keeps a file, `memory`
-//! keeps nothing. Whatever is chosen keeps the same promises; they stand in
+//! The store is chosen by feature: `sqlite` (default) keeps a file that several
+//! processes may use, `redb` one that a single process holds, `memory` keeps
+//! nothing. Whatever is chosen keeps the same promises; they stand in
 //! [`port`](folio_store::port).
 
 pub use folio_core::{
@@ -54,6 +55,8 @@ use std::sync::Arc;
 
 #[cfg(feature = "memory")]
 pub use folio_store_memory as memory;
+#[cfg(feature = "redb")]
+pub use folio_store_redb as redb;
 #[cfg(feature = "sqlite")]
 pub use folio_store_sqlite as sqlite;
 
@@ -67,6 +70,27 @@ pub fn open_sqlite(path: impl AsRef<std::path::Path>) -> Result<Arc<dyn Store>, 
     Ok(Arc::new(sqlite::open(&sqlite::SqliteConfig::new(
         path.as_ref(),
     ))?))
+}
+
+/// Opens a store in a redb file, and creates it if there is none. One handle
+/// holds the file at a time.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("sessions.redb");
+/// let store = folio::open_redb(&path)?;
+/// assert_eq!(folio::open_redb(&path).err().unwrap().code(), "store_locked");
+/// drop(store);
+/// folio::open_redb(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Where the path cannot hold a store: a stable code and what to do, such as
+/// `store_not_a_store`, `store_newer_schema` or `store_locked`.
+#[cfg(feature = "redb")]
+pub fn open_redb(path: impl AsRef<std::path::Path>) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(redb::open(&redb::RedbConfig::new(path.as_ref()))?))
 }
 
 /// Opens a store in memory.

@@ -1,0 +1,343 @@
+//! Reads: rows of one transaction, each checked against its checksum.
+
+use crate::error::Error;
+use crate::health::Health;
+use crate::rows::{KeyOf, Row, damaged};
+use crate::tables::{Bytes, Tables, collect, get, led_by, rows, visit};
+use folio_codec::hash64;
+use folio_core::item::{LanePart, Position};
+use folio_core::{Direction, Item};
+use folio_store::StoreError;
+use folio_store::engine::{Counters, Snapshot};
+use folio_store::rows::{
+    ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, SegRow, SessionRow,
+};
+use redb::ReadableTable;
+use std::ops::Bound::{Excluded, Included, Unbounded};
+
+/// A transaction: what it reads is one state, and includes what it wrote.
+pub struct Txn<'h, T> {
+    pub(crate) tables: T,
+    pub(crate) health: &'h Health,
+    /// A write failed: what was written so far must not be committed.
+    pub(crate) failed: bool,
+}
+
+impl<'h, T: Tables> Txn<'h, T> {
+    /// A transaction over its tables.
+    pub fn new(tables: T, health: &'h Health) -> Self {
+        Self {
+            tables,
+            health,
+            failed: false,
+        }
+    }
+
+    /// Reads, and lets no panic out.
+    fn read<O>(&self, work: impl FnOnce(&T) -> Result<O, Error>) -> Result<O, StoreError> {
+        Ok(self.health.guard(|| work(&self.tables))?)
+    }
+}
+
+/// The row that an entry of another table leads to; one that is gone, or is
+/// another's, is damaged.
+pub fn led_to<R: Row>(
+    table: &impl ReadableTable<R::Key, Bytes>,
+    key: KeyOf<'_, R>,
+    is_it: impl FnOnce(&R) -> bool,
+) -> Result<R, Error> {
+    let gone = damaged::<R>(&key);
+    get(table, key)?.filter(is_it).ok_or(gone)
+}
+
+/// The run that a table of ids leads to.
+fn run_by(
+    runs: &impl ReadableTable<(u64, u32), Bytes>,
+    ids: &impl ReadableTable<(u64, &'static str, u32), Bytes>,
+    (log_no, id): (u64, &str),
+    before: u32,
+    direction: Direction,
+    id_of: impl Fn(&RunRow) -> &str,
+) -> Result<Option<RunRow>, Error> {
+    let bounds = (Included((log_no, id, 0)), Excluded((log_no, id, before)));
+    let found = collect(ids, bounds, direction, 1, |(_, _, run_no), _| Ok(run_no))?;
+    let row = found
+        .first()
+        .map(|run_no| led_to(runs, (log_no, *run_no), |row| id_of(row) == id));
+    row.transpose()
+}
+
+/// An event, or the mark of one that is damaged.
+fn event(key: (u64, u64), value: &[u8]) -> FoundEvent {
+    crate::rows::open::<EventRow>(&key, value)
+        .map_or(FoundEvent::Damaged { ordinal: key.1 }, FoundEvent::Whole)
+}
+
+impl<T: Tables> Snapshot for Txn<'_, T> {
+    fn counters(&self) -> Result<Counters, StoreError> {
+        self.read(|tables| led_to(tables.meta()?, "counters", |_| true))
+    }
+
+    fn session(&self, id: &str) -> Result<Option<SessionRow>, StoreError> {
+        self.read(|tables| get(tables.sessions()?, id))
+    }
+
+    fn sessions(&self, after: Option<&str>, limit: usize) -> Result<Vec<SessionRow>, StoreError> {
+        let bounds = (after.map_or(Unbounded, Excluded), Unbounded);
+        self.read(|tables| rows(tables.sessions()?, bounds, Direction::Newer, limit))
+    }
+
+    fn log(&self, log_no: u64) -> Result<Option<LogRow>, StoreError> {
+        self.read(|tables| get(tables.logs()?, log_no))
+    }
+
+    fn event_ids(&self, family: u64, hash: u64) -> Result<Vec<u64>, StoreError> {
+        let (first, last) = (0, u64::MAX);
+        let bounds = (
+            Included((family, hash, first, first)),
+            Included((family, hash, last, last)),
+        );
+        self.read(|tables| {
+            let ids = tables.event_ids()?;
+            let mut found = collect(
+                ids,
+                bounds,
+                Direction::Newer,
+                usize::MAX,
+                |key, _| Ok(key.3),
+            )?;
+            found.sort_unstable();
+            Ok(found)
+        })
+    }
+
+    fn events(
+        &self,
+        log_no: u64,
+        from: u64,
+        to: u64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<FoundEvent>, StoreError> {
+        let mut found = Vec::new();
+        if from > to || limit == 0 {
+            return Ok(found);
+        }
+        let bounds = (Included((log_no, from)), Included((log_no, to)));
+        self.read(|tables| {
+            let mut bytes = 0_usize;
+            visit(tables.events()?, bounds, Direction::Newer, |key, value| {
+                let event = event(key, value);
+                if let FoundEvent::Whole(row) = &event {
+                    bytes = bytes.saturating_add(row.body.len());
+                }
+                if bytes > max_bytes && !found.is_empty() {
+                    return Ok(false);
+                }
+                found.push(event);
+                Ok(found.len() < limit)
+            })?;
+            Ok(found)
+        })
+    }
+
+    fn run(&self, log_no: u64, run_no: u32) -> Result<Option<RunRow>, StoreError> {
+        self.read(|tables| get(tables.runs()?, (log_no, run_no)))
+    }
+
+    fn runs(&self, log_no: u64, after: u32, limit: usize) -> Result<Vec<RunRow>, StoreError> {
+        let bounds = (Excluded((log_no, after)), Included((log_no, u32::MAX)));
+        if after == u32::MAX {
+            return Ok(Vec::new());
+        }
+        self.read(|tables| rows(tables.runs()?, bounds, Direction::Newer, limit))
+    }
+
+    fn run_by_id(&self, log_no: u64, run_id: &str) -> Result<Option<RunRow>, StoreError> {
+        self.read(|tables| {
+            let (runs, ids) = (tables.runs()?, tables.runs_id()?);
+            run_by(
+                runs,
+                ids,
+                (log_no, run_id),
+                u32::MAX,
+                Direction::Newer,
+                |row| row.spine.run_id.as_str(),
+            )
+        })
+    }
+
+    fn run_by_invocation(&self, log_no: u64, id: &str) -> Result<Option<RunRow>, StoreError> {
+        self.read(|tables| {
+            let (runs, ids) = (tables.runs()?, tables.runs_inv()?);
+            run_by(runs, ids, (log_no, id), u32::MAX, Direction::Newer, |row| {
+                row.spine.invocation_id.as_str()
+            })
+        })
+    }
+
+    fn last_run_of_turn(
+        &self,
+        log_no: u64,
+        turn_id: &str,
+        before: u32,
+    ) -> Result<Option<RunRow>, StoreError> {
+        if before == 0 {
+            return Ok(None);
+        }
+        self.read(|tables| {
+            let (runs, ids) = (tables.runs()?, tables.runs_turn()?);
+            run_by(
+                runs,
+                ids,
+                (log_no, turn_id),
+                before,
+                Direction::Older,
+                |row| row.spine.turn_id.as_str(),
+            )
+        })
+    }
+
+    fn items(
+        &self,
+        index_no: u64,
+        from: Position,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<Item>, StoreError> {
+        let at = (index_no, from.ordinal, from.slot);
+        let bounds = match direction {
+            Direction::Newer => (Included(at), Included((index_no, u64::MAX, u8::MAX))),
+            Direction::Older => (Included((index_no, 0, 0)), Included(at)),
+        };
+        self.read(|tables| rows(tables.items()?, bounds, direction, limit))
+    }
+
+    fn items_by_hash(&self, index_no: u64, hash: u64) -> Result<Vec<Item>, StoreError> {
+        let bounds = (
+            Included((index_no, hash, 0, 0)),
+            Included((index_no, hash, u64::MAX, u8::MAX)),
+        );
+        self.read(|tables| {
+            let (items, keys) = (tables.items()?, tables.item_keys()?);
+            collect(keys, bounds, Direction::Newer, usize::MAX, |key, _| {
+                let (_, _, ordinal, slot) = key;
+                led_to(items, (index_no, ordinal, slot), |item: &Item| {
+                    hash64(item.base().as_bytes()) == hash
+                })
+            })
+        })
+    }
+
+    fn segs(
+        &self,
+        index_no: u64,
+        position: Position,
+        lane: LanePart,
+        from: u64,
+        through: u64,
+        limit: usize,
+    ) -> Result<Vec<SegRow>, StoreError> {
+        if from > through {
+            return Ok(Vec::new());
+        }
+        let bounds = (
+            Included(seg_key(index_no, position, lane, from)),
+            Included(seg_key(index_no, position, lane, through)),
+        );
+        self.read(|tables| rows(tables.item_segs()?, bounds, Direction::Newer, limit))
+    }
+
+    fn last_seg(
+        &self,
+        index_no: u64,
+        position: Position,
+        lane: LanePart,
+        through: u64,
+    ) -> Result<Option<SegRow>, StoreError> {
+        let bounds = (
+            Included(seg_key(index_no, position, lane, 0)),
+            Included(seg_key(index_no, position, lane, through)),
+        );
+        self.read(|tables| {
+            let found = rows(tables.item_segs()?, bounds, Direction::Older, 1)?;
+            Ok(found.into_iter().next())
+        })
+    }
+
+    fn contrib_log(&self, log_no: u64, source: &str) -> Result<Option<ContribLogRow>, StoreError> {
+        self.read(|tables| get(tables.contrib_logs()?, (log_no, source)))
+    }
+
+    fn contrib_logs(&self, log_no: u64) -> Result<Vec<ContribLogRow>, StoreError> {
+        self.read(|tables| {
+            let bounds = led_by::<(u64, &'static str)>(log_no);
+            rows(tables.contrib_logs()?, bounds, Direction::Newer, usize::MAX)
+        })
+    }
+
+    fn facts(&self, contrib_no: u64, from: u64, limit: usize) -> Result<Vec<FactRow>, StoreError> {
+        let bounds = (
+            Included((contrib_no, from)),
+            Included((contrib_no, u64::MAX)),
+        );
+        self.read(|tables| rows(tables.contrib_facts()?, bounds, Direction::Newer, limit))
+    }
+
+    fn facts_by_anchor(
+        &self,
+        contrib_no: u64,
+        after: Option<(u64, u64)>,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<FactRow>, StoreError> {
+        let mut bounds = led_by::<(u64, u64, u64)>(contrib_no);
+        if let Some((anchor, seq)) = after {
+            let at = Excluded((contrib_no, anchor, seq));
+            match direction {
+                Direction::Newer => bounds.0 = at,
+                Direction::Older => bounds.1 = at,
+            }
+        }
+        self.read(|tables| {
+            let (facts, places) = (tables.contrib_facts()?, tables.contrib_items()?);
+            collect(places, bounds, direction, limit, |(_, anchor, seq), _| {
+                led_to(facts, (contrib_no, seq), |row: &FactRow| {
+                    row.anchor == anchor
+                })
+            })
+        })
+    }
+
+    fn facts_by_id(&self, contrib_no: u64, hash: u64) -> Result<Vec<FactRow>, StoreError> {
+        let bounds = (
+            Included((contrib_no, hash, 0)),
+            Included((contrib_no, hash, u64::MAX)),
+        );
+        self.read(|tables| {
+            let (facts, ids) = (tables.contrib_facts()?, tables.contrib_ids()?);
+            collect(ids, bounds, Direction::Newer, usize::MAX, |key, _| {
+                led_to(facts, (contrib_no, key.2), |row: &FactRow| {
+                    hash64(row.id.as_bytes()) == hash
+                })
+            })
+        })
+    }
+}
+
+/// The key of a chunk.
+pub fn seg_key(
+    index_no: u64,
+    position: Position,
+    lane: LanePart,
+    seg: u64,
+) -> (u64, u64, u8, u8, u32, u64) {
+    (
+        index_no,
+        position.ordinal,
+        position.slot,
+        lane.0 as u8,
+        lane.1,
+        seg,
+    )
+}

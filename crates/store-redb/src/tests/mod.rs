@@ -1,0 +1,249 @@
+//! Tests of rows, files and transactions.
+
+mod damage;
+mod faults;
+mod opening;
+mod rows;
+mod transactions;
+
+pub use faults::{Faults, FaultyFile};
+
+use crate::{RedbConfig, RedbEngine};
+use folio_core::assign::{OpenRequest, OpenRun, Tail, WaitingMark};
+use folio_core::item::{Lane, Need, Part, Position};
+use folio_core::reduce::RunFacts;
+use folio_core::{Authority, InvocationId, Item, ItemKind, RunId, SessionId, Spine, TurnId};
+use folio_store::StoreError;
+use folio_store::engine::{Counters, Engine, ItemWrite, Snapshot, WriteTxn, Writes};
+use folio_store::rows::{ContribLogRow, EventRow, FactRow, LogRow, RunRow, SegRow, SessionRow};
+use redb::Database;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// A directory, and the path of a store in it.
+struct Place {
+    dir: TempDir,
+    path: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a store?.folio");
+        Self { dir, path }
+    }
+
+    fn config(&self) -> RedbConfig {
+        RedbConfig::new(&self.path)
+    }
+
+    fn open(&self) -> RedbEngine {
+        RedbEngine::open(&self.config()).unwrap()
+    }
+
+    /// The file as redb sees it; no engine may have it open.
+    fn raw(&self) -> Database {
+        Database::create(&self.path).unwrap()
+    }
+}
+
+fn read<T>(engine: &RedbEngine, mut work: impl FnMut(&dyn Snapshot) -> T) -> T {
+    let mut out = None;
+    engine
+        .read(&mut |snapshot| {
+            out = Some(work(snapshot));
+            Ok(())
+        })
+        .unwrap();
+    out.unwrap()
+}
+
+fn write(engine: &RedbEngine, writes: &Writes) -> Result<(), StoreError> {
+    engine.write(&mut |txn: &mut dyn WriteTxn| txn.apply(writes))
+}
+
+fn session(n: u64) -> SessionRow {
+    SessionRow {
+        session_no: n,
+        session_id: SessionId::new(format!("session-{n}")).unwrap(),
+        log_no: n,
+        incarnation: u64::MAX - n,
+        generation: 3,
+        authority: Authority::Preparing,
+        authority_rev: 7,
+        followed: true,
+        import_ref: Some(r#"{"source":1}"#.into()),
+        lease_owner: 1 << 63,
+        lease_epoch: 2,
+        created_at: 1_700_000_000_000,
+    }
+}
+
+fn log(n: u64) -> LogRow {
+    LogRow {
+        log_no: n,
+        family: n,
+        head: 3,
+        base: 0,
+        chain: [7; 32],
+        drained_seq: 5,
+        runs: 2,
+        index_no: n,
+        index_version: 1,
+        index_head: 3,
+        items: 2,
+        tail: Tail {
+            runs: vec![OpenRun {
+                run_no: 2,
+                next_seq: 4,
+                turn_id: TurnId::new("t1").unwrap(),
+                inline: true,
+                output: false,
+            }],
+            marks: vec![WaitingMark {
+                base: "assistant:r1:x".into(),
+                run_no: 2,
+                lane: Lane::Tools,
+                index: 0,
+                ordinal: 3,
+            }],
+            requests: vec![OpenRequest {
+                request_id: "q1".into(),
+                run_no: 2,
+                ordinal: 3,
+                call: Some("call:t1:c".into()),
+            }],
+        },
+    }
+}
+
+fn run(n: u32, turn: &str) -> RunRow {
+    RunRow {
+        run_no: n,
+        spine: Spine {
+            run_id: RunId::new(format!("run-{n}")).unwrap(),
+            turn_id: TurnId::new(turn).unwrap(),
+            invocation_id: InvocationId::new(format!("invocation-{n}")).unwrap(),
+        },
+        opened: n.into(),
+        terminal: (n == 1).then_some(2),
+        open_before: (1..n).collect(),
+        inline: n != 1,
+        output: n == 1,
+        facts: RunFacts {
+            turn_id: turn.into(),
+            model: Some("model".into()),
+            lineage: "{}".into(),
+        },
+    }
+}
+
+fn event(ordinal: u64) -> (EventRow, u64) {
+    let row = EventRow {
+        ordinal,
+        run_no: 1,
+        run_seq: ordinal,
+        committed_at: 1_700_000_000_000 + ordinal,
+        form: 1,
+        chain: [ordinal.to_le_bytes()[0]; 32],
+        body: format!("body of {ordinal}").into_bytes(),
+    };
+    (row, u64::MAX - ordinal)
+}
+
+fn at(ordinal: u64, slot: u8) -> Position {
+    Position { ordinal, slot }
+}
+
+fn item(number: u64, position: Position, key: &str) -> Item {
+    Item {
+        position,
+        number,
+        kind: ItemKind::Assistant,
+        key: key.into(),
+        run_no: 1,
+        ts: "1.5e3".into(),
+        revision: position.ordinal,
+        output_retained: number == 2,
+        step: u64::MAX,
+        operation: 5,
+        weight: 600,
+        need: vec![
+            Need {
+                ordinal: position.ordinal,
+                lane: Lane::Text,
+                index: 1,
+                part: Part::FirstChunk,
+            },
+            Need {
+                ordinal: position.ordinal + 1,
+                lane: Lane::Thinking,
+                index: 0,
+                part: Part::Final,
+            },
+        ],
+    }
+}
+
+fn seg(seg: u64, before: u64) -> SegRow {
+    SegRow {
+        position: at(1, 0),
+        lane: (Lane::Text, 1),
+        before,
+        bytes: 4,
+        seg,
+        n: 2,
+        last: seg + 1,
+    }
+}
+
+fn contrib_log(n: u64) -> ContribLogRow {
+    ContribLogRow {
+        contrib_no: n,
+        source: "notes".into(),
+        log_no: n,
+        rank: 1,
+        head: 3,
+        chain: [9; 32],
+    }
+}
+
+fn fact(seq: u64, anchor: u64, id: &str) -> FactRow {
+    FactRow {
+        seq,
+        anchor,
+        id: id.into(),
+        chain: [seq.to_le_bytes()[0]; 32],
+        body: format!(r#"{{"n":{seq}}}"#),
+    }
+}
+
+/// One row of every sort and a few more, all of one session.
+fn everything(n: u64) -> Writes {
+    Writes {
+        counters: Some(Counters {
+            session_no: n,
+            log_no: n,
+            index_no: n,
+            contrib_no: n,
+        }),
+        session: Some(session(n)),
+        log: Some(log(n)),
+        runs: vec![run(1, "t1"), run(2, "t2"), run(3, "t1")],
+        events: vec![event(1), event(2), event(3)],
+        items: vec![
+            ItemWrite {
+                item: item(1, at(1, 0), "assistant:r1:m"),
+                is_new: true,
+            },
+            ItemWrite {
+                item: item(2, at(3, 2), "assistant:r1:m~2"),
+                is_new: true,
+            },
+        ],
+        segs: vec![seg(1, 0), seg(3, 4), seg(6, 8)],
+        contrib_log: Some(contrib_log(n)),
+        facts: vec![fact(1, 2, "a"), fact(2, 1, "b"), fact(3, 2, "a")],
+        ..Writes::default()
+    }
+}
