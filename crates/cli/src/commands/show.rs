@@ -204,6 +204,9 @@ fn readable(app: &mut App, page: &Joined) -> Result<(), Failure> {
         ("newer", &page.newer, "This is the end."),
     ] {
         let text = match cursor {
+            Some(_) if !app.keeps() => {
+                format!("{name}: more rows; name a store that stays to read them")
+            }
             Some(cursor) => {
                 let rest = format!("show {} --cursor {cursor}", page.session.as_str());
                 format!("{name}: {}", app.command(&rest))
