@@ -27,7 +27,9 @@ pub async fn run(app: &mut App, options: DeleteOptions) -> Result<Exit, Failure>
         }
     }
     if !options.yes && !confirmed(&chosen)? {
-        app.out.line("Nothing was deleted.")?;
+        if !app.out.json {
+            app.out.line("Nothing was deleted.")?;
+        }
         return Ok(Exit::Ok);
     }
     for info in &chosen {
