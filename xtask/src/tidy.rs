@@ -3,6 +3,7 @@
 //! Each rule is a function from a workspace folder to a list of findings, each
 //! a line that names the file and what is wrong with it.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use crate::{Error, files};
@@ -32,16 +33,48 @@ pub fn modules_without_docs(root: &Path) -> Result<Vec<String>, Error> {
 /// [`Error::Io`] if a file cannot be read.
 pub fn manifests_without_lints(root: &Path) -> Result<Vec<String>, Error> {
     let mut findings = Vec::new();
+    let workspace = root.join("Cargo.toml");
+    let table = if workspace.is_file() {
+        lint_lines(&files::text(&workspace)?, "[workspace.lints")
+    } else {
+        BTreeSet::new()
+    };
     for member in members(root)? {
         let path = member.join("Cargo.toml");
-        if path.is_file() && !takes_workspace_lints(&files::text(&path)?) {
+        if !path.is_file() {
+            continue;
+        }
+        let manifest = files::text(&path)?;
+        // Cargo takes a table whole or not at all; a crate that needs `unsafe`
+        // has to copy it.
+        let copied = !table.is_empty() && lint_lines(&manifest, "[lints") == table;
+        if !copied && !takes_workspace_lints(&manifest) {
             findings.push(format!(
-                "{}: a crate has `[lints] workspace = true`",
+                "{}: a crate has `[lints] workspace = true`, or a copy that differs in `unsafe_code` alone",
                 files::relative(root, &path)
             ));
         }
     }
     Ok(findings)
+}
+
+/// The lints of a table but for `unsafe_code`, each with the end of its
+/// section's name.
+fn lint_lines(manifest: &str, table: &str) -> BTreeSet<String> {
+    let mut section = None;
+    let mut lines = BTreeSet::new();
+    for line in manifest.lines().map(str::trim) {
+        if line.starts_with('[') {
+            section = line.strip_prefix(table);
+        } else if let Some(section) = section
+            && !line.is_empty()
+            && !line.starts_with('#')
+            && !line.starts_with("unsafe_code")
+        {
+            lines.insert(format!("{section} {line}"));
+        }
+    }
+    lines
 }
 
 fn takes_workspace_lints(manifest: &str) -> bool {

@@ -12,7 +12,7 @@ use folio_store::StoreError;
 use folio_store::engine::{Counters, Snapshot};
 use folio_store::rows::{
     BlobRow, ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
-    SessionRow, SpanRow, StageRow, ViewRow,
+    SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
 };
 use imbl::{OrdMap, OrdSet};
 use std::ops::{Bound, RangeBounds};
@@ -360,7 +360,7 @@ impl Snapshot for Tables {
         to: Option<&[u8]>,
         direction: Direction,
         limit: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    ) -> Result<Vec<ViewEntry>, StoreError> {
         let from = (view_no, Arc::from(from));
         let to = match to {
             Some(to) => (view_no, Arc::from(to)),

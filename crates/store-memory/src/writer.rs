@@ -175,6 +175,11 @@ impl Tables {
                 family,
                 events,
             } => self.erase_events(*log_no, *family, events),
+            Erase::Citations { log_no, ordinals } => {
+                for ordinal in ordinals {
+                    self.erase_citations(*log_no, *ordinal);
+                }
+            }
             Erase::Runs { log_no, above } => self.erase_runs(*log_no, *above),
             Erase::Items { index_no, from } => {
                 let from = Position {
@@ -251,10 +256,14 @@ impl Tables {
                     }
                 }
             }
-            let cited = (log_no, *ordinal, [0; 32])..=(log_no, *ordinal, [u8::MAX; 32]);
-            for (_, _, sha) in remove_keys(&mut self.citations, cited) {
-                self.cited.remove(&(sha, log_no, *ordinal));
-            }
+            self.erase_citations(log_no, *ordinal);
+        }
+    }
+
+    fn erase_citations(&mut self, log_no: u64, ordinal: u64) {
+        let cited = (log_no, ordinal, [0; 32])..=(log_no, ordinal, [u8::MAX; 32]);
+        for (_, _, sha) in remove_keys(&mut self.citations, cited) {
+            self.cited.remove(&(sha, log_no, ordinal));
         }
     }
 

@@ -24,8 +24,8 @@ impl Found {
         }
     }
 
-    /// Reads every entry of a table, and compares how many there are with what
-    /// redb counted.
+    /// Reads every entry of a table, looks each up by its key, and compares how
+    /// many there are with what redb counted.
     fn entries<K: Key + 'static>(
         &mut self,
         name: &str,
@@ -36,6 +36,9 @@ impl Found {
         let all = (Unbounded, Unbounded);
         visit(table, all, Direction::Newer, |key, value| {
             count += 1;
+            if table.get(&key)?.is_none() {
+                self.tell(|| format!("{name}: row {count} is not found by its key"));
+            }
             each(self, key, value)?;
             Ok(true)
         })?;

@@ -3,7 +3,7 @@
 use crate::RedbConfig;
 use crate::check;
 use crate::error::{Error, Refusal, damaged_handle, indeterminate, poisoned, transaction_failed};
-use crate::health::{Health, caught};
+use crate::health::Health;
 use crate::reader::Txn;
 use crate::schema::{self, Source};
 use crate::tables::{Reading, Writing};
@@ -64,8 +64,7 @@ impl RedbEngine {
         let until = Instant::now() + READS_END_WITHIN;
         while let Some(shared) = slot.take() {
             match Arc::try_unwrap(shared) {
-                // What closing says is about the state that is given up.
-                Ok(database) => drop(caught(|| Ok(database.close()?))),
+                Ok(database) => schema::release(database),
                 Err(shared) => {
                     *slot = Some(shared);
                     if Instant::now() > until {
@@ -122,13 +121,7 @@ impl RedbEngine {
 
 impl Drop for RedbEngine {
     fn drop(&mut self) {
-        let database = lock(&self.database).take();
-        // Closing writes, and may panic on a damaged file. A close that fails
-        // leaves a file that the next start repairs.
-        let _ = caught(|| {
-            drop(database);
-            Ok(())
-        });
+        schema::release(lock(&self.database).take());
     }
 }
 
@@ -142,12 +135,13 @@ impl Engine for RedbEngine {
         let database = self.database()?;
         let txn = self.health.guard(|| Ok(database.begin_read()?))?;
         let txn = Txn::new(Reading::new(txn), &self.health);
-        let done = work(&txn);
+        // A panic of the work passes, but not through redb.
+        let done = catch_unwind(AssertUnwindSafe(|| work(&txn)));
         self.health.guard(|| {
             drop(txn);
             Ok(())
         })?;
-        done
+        done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     fn write(&self, work: WriteWork<'_>) -> Result<(), StoreError> {
@@ -209,14 +203,14 @@ impl Engine for RedbEngine {
         getrandom::u64().unwrap_or_else(|_| std::hash::RandomState::new().build_hasher().finish())
     }
 
-    /// Reads every row of one state: its checksum, and whether what leads to it
-    /// and what it leads to are there.
+    /// Reads every row of one state: whether it fits its checksum, is found by
+    /// its key, and has what it belongs to or leads to.
     ///
     /// redb's own `check_integrity` is not used: it wants the file for itself,
-    /// so it would end every read that is under way, and it repairs what it
-    /// finds, while damage is to be kept and looked at. It compares the
-    /// checksums of pages, and these here those of rows, which cover the same
-    /// bytes but for free ones.
+    /// so every read would have to end first, and it repairs what it finds,
+    /// while damage is to be kept and looked at. It compares the checksums of
+    /// pages; the walk reads the same pages, but for free ones, by what is
+    /// expected of their rows.
     fn check(&self) -> Result<(), StoreError> {
         let database = self.database()?;
         let found = self.health.guard(|| {

@@ -9,13 +9,13 @@ use crate::error::{Error, Refusal};
 use crate::health::caught;
 use crate::overlay::Overlay;
 use crate::rows::{Meta, Row, damaged};
-use crate::tables::{Writing, definition, get, put};
+use crate::tables::{Bytes, Writing, definition, get, put};
 use folio_codec::FORMAT_VERSION;
 use folio_store::engine::Counters;
 use redb::backends::FileBackend;
 use redb::{
-    Builder, ConcurrencyMode, Database, Durability, ReadableDatabase, StorageBackend, TableError,
-    WriteTransaction,
+    Builder, ConcurrencyMode, Database, Durability, ReadableDatabase, ReadableTable,
+    StorageBackend, TableError, WriteTransaction,
 };
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// Marks a database as a store.
 const APPLICATION: &[u8] = b"Folio";
 /// The version of the tables.
-pub const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 1;
 /// How every redb file begins.
 const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
 
@@ -195,29 +195,35 @@ impl Source {
             let overlay = Overlay::new(file)?;
             Ok(self.builder().create_with_backend(overlay)?)
         })?;
-        match guarded(&database, inspect)? {
-            true => Ok(Found::Store(database)),
-            false => Ok(Found::Empty),
+        let (database, is_store) = used(database, inspect)?;
+        if is_store {
+            return Ok(Found::Store(database));
         }
+        release(database);
+        Ok(Found::Empty)
     }
 
     fn open_or_create(&self, create: bool) -> Result<Database, Failure> {
-        let found = self.look()?;
-        match found {
-            Found::Missing | Found::Empty if !create => return Err(Refusal::Missing.into()),
-            Found::Missing => self.create()?,
-            Found::Empty | Found::Store(_) => {
-                let meta = fs::metadata(&self.path).map_err(|_| Refusal::Unreachable)?;
-                if meta.permissions().readonly() {
-                    return Err(Refusal::ReadOnly.into());
-                }
+        let is_there = match self.look()? {
+            Found::Missing => false,
+            Found::Empty if !create => return Err(Refusal::Missing.into()),
+            Found::Empty => true,
+            Found::Store(view) => {
+                // It holds the file against writers.
+                release(view);
+                true
             }
+        };
+        if is_there {
+            let meta = fs::metadata(&self.path).map_err(|_| Refusal::Unreachable)?;
+            if meta.permissions().readonly() {
+                return Err(Refusal::ReadOnly.into());
+            }
+        } else if create {
+            self.create()?;
+        } else {
+            return Err(Refusal::Missing.into());
         }
-        // The view holds the file against writers.
-        caught(|| {
-            drop(found);
-            Ok(())
-        })?;
         self.open_writer(create)
     }
 
@@ -228,13 +234,14 @@ impl Source {
             let backend = self.backend(file)?;
             Ok(self.builder().create_with_backend(backend)?)
         })?;
-        // Another may have been faster since the first look.
-        if !guarded(&database, inspect)? {
-            if !create {
-                return Err(Refusal::Missing.into());
+        let (database, ()) = used(database, |database| {
+            // Another may have been faster since the first look.
+            match inspect(database)? {
+                true => Ok(()),
+                false if create => create_tables(database),
+                false => Err(Refusal::Missing.into()),
             }
-            guarded(&database, create_tables)?;
-        }
+        })?;
         Ok(database)
     }
 
@@ -315,12 +322,28 @@ fn random() -> u64 {
     getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()))
 }
 
-/// Calls into a database, of which no panic comes out.
-fn guarded<T>(
-    database: &Database,
+/// Calls into a database, of which no panic comes out; it is given up where
+/// they fail.
+fn used<T>(
+    database: Database,
     work: impl FnOnce(&Database) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    caught(|| Ok(work(database)))?
+) -> Result<(Database, T), Failure> {
+    match caught(|| Ok(work(&database))).unwrap_or_else(|error| Err(error.into())) {
+        Ok(done) => Ok((database, done)),
+        Err(failure) => {
+            release(database);
+            Err(failure)
+        }
+    }
+}
+
+/// Gives a database up. Closing writes, and may panic on a damaged file; one
+/// that was not closed well is recovered by the next start.
+pub fn release<D>(database: D) {
+    let _ = caught(|| {
+        drop(database);
+        Ok(())
+    });
 }
 
 /// Begins a transaction whose commit is on the disk when it answers, and after
@@ -346,7 +369,7 @@ fn inspect(database: &Database) -> Result<bool, Failure> {
     };
     // A table of that name may be anybody's, so what does not read as a row of
     // ours is no damage yet.
-    let mark = redb::ReadableTable::get(&meta, "application")?;
+    let mark = ReadableTable::get(&meta, "application")?;
     let is_ours = mark.is_some_and(|mark| mark.value().ends_with(APPLICATION));
     if !is_ours {
         return Err(Refusal::NotAStore.into());
@@ -366,7 +389,7 @@ fn inspect(database: &Database) -> Result<bool, Failure> {
 
 /// A version among the facts about the store.
 fn version(
-    meta: &impl redb::ReadableTable<<Meta as Row>::Key, crate::tables::Bytes>,
+    meta: &impl ReadableTable<<Meta as Row>::Key, Bytes>,
     name: &'static str,
 ) -> Result<u32, Error> {
     let row: Option<Meta> = get(meta, name)?;

@@ -20,9 +20,18 @@ pub struct SqliteConfig {
     pub create: bool,
     /// Whether to open for reading alone; nothing is ever created then.
     pub read_only: bool,
-    /// How long to wait for another process that holds the file.
+    /// How long an operation waits for other processes that write, before it
+    /// answers `store_busy`, or `store_locked` on opening.
     pub busy_timeout: Duration,
+    /// Pages of WAL after which a commit copies them into the database.
+    pub checkpoint_pages: u32,
+    /// The name of a registered file system of SQLite that all connections go
+    /// through; `None` is the system's.
+    pub vfs: Option<String>,
 }
+
+/// 16 MiB of WAL.
+const CHECKPOINT_PAGES: u32 = 4_000;
 
 impl SqliteConfig {
     /// Opens for writing, and makes the store if there is none.
@@ -32,6 +41,8 @@ impl SqliteConfig {
             create: true,
             read_only: false,
             busy_timeout: Duration::from_secs(5),
+            checkpoint_pages: CHECKPOINT_PAGES,
+            vfs: None,
         }
     }
 

@@ -1,35 +1,57 @@
 //! Connections and transactions.
 
 use crate::error::{Error, Refusal, indeterminate, transaction_failed};
+use crate::lock::WriterLock;
+use crate::owner::{self, Owner};
 use crate::reader::Txn;
 use crate::schema::{self, Source};
+use crate::wal::Wal;
 use crate::{SqliteConfig, sql};
 use folio_store::engine::{Capabilities, Engine, ReadWork, WriteWork};
 use folio_store::{ErrorKind, StoreError};
-use rusqlite::Connection;
+use rusqlite::{Connection, ffi};
 use std::hash::{BuildHasher, Hasher};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Read connections that are kept for the next read.
 const IDLE_READERS: usize = 8;
 
+/// What is known of commits by anybody.
+#[derive(Debug, Default)]
+struct Changes {
+    /// A connection for this alone, since SQLite counts what others than the
+    /// asking one commit, and what it counted last.
+    seen: Option<(Connection, i64)>,
+    /// Goes on where a new connection counts anew.
+    version: u64,
+}
+
 /// One SQLite file: a connection that writes, and a few that read.
 #[derive(Debug)]
 pub struct SqliteEngine {
     path: PathBuf,
+    /// What the names of the files beside the database begin with.
+    files: PathBuf,
     source: Source,
     // Dropped before the writer: the last connection to close folds the WAL
     // into the database, and only the writer can.
     readers: Mutex<Vec<Connection>>,
-    /// Reads nothing; SQLite counts for it what other connections commit.
-    observer: Mutex<Option<Connection>>,
-    writer: Option<Mutex<Connection>>,
-    /// A commit failed, and nothing was committed since.
+    changes: Mutex<Changes>,
+    writer: Option<Mutex<Writer>>,
+    /// The WAL may hold what no sync has seen: a commit failed, or a process
+    /// left it behind. Nothing is committed before the fence.
     fence_due: AtomicBool,
-    owner: OnceLock<u64>,
+    owner: Mutex<Option<Owner>>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    conn: Connection,
+    lock: WriterLock,
+    wal: Wal,
 }
 
 impl SqliteEngine {
@@ -38,25 +60,100 @@ impl SqliteEngine {
     /// # Errors
     /// A typed error that says what to do; nothing was created or changed then.
     pub fn open(config: &SqliteConfig) -> Result<Self, StoreError> {
-        let (source, conn) = schema::open(config)?;
+        let (source, opened) = schema::open(config)?;
+        let files = source.files();
+        // The WAL may hold what no sync has seen: a process left it behind.
+        let fence_due = AtomicBool::new(opened.as_ref().is_some_and(|opened| opened.has_wal));
+        let writer = opened.map(|opened| Writer {
+            conn: opened.conn,
+            lock: opened.lock,
+            wal: Wal::new(&files, source.busy_timeout()),
+        });
+        if let Some(writer) = &writer
+            && let Ok(_held) = writer.lock.acquire()
+        {
+            // At once if possible, so that nothing is read that a power cut
+            // could take back; otherwise before the first write.
+            let _ = fence(&writer.conn, &fence_due);
+        }
         Ok(Self {
             path: config.path.clone(),
+            files,
             source,
             readers: Mutex::default(),
-            observer: Mutex::default(),
-            writer: conn.map(Mutex::new),
-            fence_due: AtomicBool::new(false),
-            owner: OnceLock::new(),
+            changes: Mutex::default(),
+            writer: writer.map(Mutex::new),
+            fence_due,
+            owner: Mutex::default(),
         })
     }
 
-    /// The connection that writes.
-    fn writer(&self) -> Result<MutexGuard<'_, Connection>, StoreError> {
-        let writer = self.writer.as_ref().ok_or_else(|| Error::Open {
-            path: self.path.clone(),
-            why: Refusal::ReadOnly,
-        })?;
+    /// The connection that writes and its place in the queue.
+    fn writer(&self) -> Result<MutexGuard<'_, Writer>, StoreError> {
+        let writer = self.writer.as_ref().ok_or_else(|| self.read_only())?;
         Ok(lock(writer))
+    }
+
+    /// A number that is another one whenever any process has committed since
+    /// the last call on this handle. It says nothing about the first call, and
+    /// nothing to other handles. Costs microseconds and reads no rows.
+    ///
+    /// # Errors
+    /// What SQLite says, such as `io_error`; the next call then counts as a
+    /// change.
+    fn changes(&self) -> Result<u64, StoreError> {
+        let mut changes = lock(&self.changes);
+        let (conn, last) = match changes.seen.take() {
+            Some((conn, last)) => (conn, Some(last)),
+            None => (self.source.connect_reader()?, None),
+        };
+        let now = conn
+            .prepare_cached("PRAGMA data_version")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+            .map_err(Error::from)?;
+        changes.version += u64::from(last != Some(now));
+        changes.seen = Some((conn, now));
+        Ok(changes.version)
+    }
+
+    /// The number of this handle as an owner of leases: not 0, below 2^63, and
+    /// never that of another handle, in whatever process. The first call makes
+    /// it, and a file beside the database by which others see that it lives;
+    /// the file goes with the handle.
+    ///
+    /// # Errors
+    /// `store_read_only` where the store was opened for reading, `lock_failed`
+    /// where the file cannot be made and locked.
+    fn own_number(&self) -> Result<u64, StoreError> {
+        if self.writer.is_none() {
+            return Err(self.read_only());
+        }
+        let mut owner = lock(&self.owner);
+        let number = match &*owner {
+            Some(owner) => owner.number(),
+            None => owner
+                .insert(Owner::new(&self.files, || self.random())?)
+                .number(),
+        };
+        Ok(number)
+    }
+
+    /// Whether the handle with this number is still open, in whatever process.
+    /// One that is not will never be again; its file is removed.
+    ///
+    /// # Errors
+    /// `lock_failed` where the file cannot be tested: then nobody knows.
+    fn is_open(&self, owner: u64) -> Result<bool, StoreError> {
+        let own = lock(&self.owner).as_ref().map(Owner::number);
+        if own == Some(owner) {
+            return Ok(true);
+        }
+        Ok(owner::is_alive(&self.files, owner)?)
+    }
+
+    fn read_only(&self) -> StoreError {
+        let (path, why) = (self.path.clone(), Refusal::ReadOnly);
+        Error::Open { path, why }.into()
     }
 
     fn reader(&self) -> Result<Reading<'_>, Error> {
@@ -76,9 +173,9 @@ impl SqliteEngine {
 impl SqliteEngine {
     /// A setting of the write connection.
     pub(crate) fn pragma(&self, name: &str) -> String {
-        let conn = self.writer().unwrap();
+        let writer = self.writer().unwrap();
         let sql = format!("PRAGMA {name}");
-        let value = conn.query_row(&sql, [], |row| row.get(0));
+        let value = writer.conn.query_row(&sql, [], |row| row.get(0));
         match value.unwrap() {
             rusqlite::types::Value::Integer(number) => number.to_string(),
             rusqlite::types::Value::Text(text) => text,
@@ -93,8 +190,8 @@ impl SqliteEngine {
 
     /// How often a range read was compiled anew in the course of some work.
     pub(crate) fn compilations(&self, work: impl FnOnce(&Connection)) -> i32 {
-        let conn = self.writer().unwrap();
-        work(&conn);
+        let conn = &self.writer().unwrap().conn;
+        work(conn);
         [sql::EVENTS, sql::ITEMS_OLDER]
             .map(|sql| {
                 let statement = conn.prepare_cached(sql).unwrap();
@@ -157,16 +254,23 @@ impl Drop for Open<'_> {
     }
 }
 
-/// Commits a row of no meaning after a commit that failed.
+/// Begins the WAL anew, with a row of no meaning, where it may hold frames that
+/// no sync has seen.
 ///
-/// The frames of the failed commit may still stand in the WAL, where the next
-/// start would take them for committed. The fence overwrites them, so that from
-/// here on the batch is found or not found once and for all.
+/// A failed sync may have lost for good what it was to keep, and no later one
+/// says so. The frames may still be found as long as the system runs, and be
+/// gone after a power cut, with all that was committed behind them. So what
+/// counts is copied into the database and synced there, and the fence begins a
+/// WAL in which nothing of the old one is valid. From here on a batch is found
+/// or not found once and for all.
 fn fence(conn: &Connection, due: &AtomicBool) -> Result<(), StoreError> {
     if !due.load(Ordering::Acquire) {
         return Ok(());
     }
     let raised = (|| {
+        // Where readers are in the way the WAL stays, and the fence overwrites
+        // the frames behind the last commit that others can see.
+        conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         let open = Open::begin(conn, "BEGIN IMMEDIATE")?;
         let last: Vec<u8> = conn.query_row(sql::META, ["fence"], |row| row.get(0))?;
         let last = <[u8; 8]>::try_from(&*last).map_or(0, u64::from_le_bytes);
@@ -179,16 +283,13 @@ fn fence(conn: &Connection, due: &AtomicBool) -> Result<(), StoreError> {
             ErrorKind::Unavailable,
             "store_poisoned",
             format!(
-                "a commit failed and the disk still refuses ({error}): \
+                "an earlier commit was not synced and the disk still refuses ({error}): \
                  nothing was written, try again when the disk is mended"
             ),
         )
         .caused_by(error)
     })?;
     due.store(false, Ordering::Release);
-    // Writes anew what the failed sync may have lost of the database. Where
-    // readers are in the way the next checkpoint does it.
-    let _ = empty_wal(conn);
     Ok(())
 }
 
@@ -196,6 +297,17 @@ fn fence(conn: &Connection, due: &AtomicBool) -> Result<(), StoreError> {
 fn empty_wal(conn: &Connection) -> Result<(), Error> {
     let busy: bool = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     if busy { Err(Error::InTheWay) } else { Ok(()) }
+}
+
+/// Whether a commit failed while its frames were written: the last of them makes
+/// the commit, so there is none, and the next one overwrites the others.
+fn failed_before_sync(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| {
+        matches!(
+            error.extended_code,
+            ffi::SQLITE_FULL | ffi::SQLITE_IOERR_WRITE
+        )
+    })
 }
 
 impl Engine for SqliteEngine {
@@ -212,21 +324,31 @@ impl Engine for SqliteEngine {
     }
 
     fn write(&self, work: WriteWork<'_>) -> Result<(), StoreError> {
-        let conn = self.writer()?;
-        fence(&conn, &self.fence_due)?;
-        let open = Open::begin(&conn, "BEGIN IMMEDIATE").map_err(Error::from)?;
-        let mut txn = Txn::new(&conn);
+        let Writer {
+            conn,
+            lock: queue,
+            wal,
+        } = &mut *self.writer()?;
+        // Until the outcome is known and the fence, if it came to that, stands.
+        let _held = queue.acquire()?;
+        fence(conn, &self.fence_due)?;
+        let open = Open::begin(conn, "BEGIN IMMEDIATE").map_err(Error::from)?;
+        let mut txn = Txn::new(conn);
         work(&mut txn)?;
         if txn.has_failed() {
             return Err(transaction_failed());
         }
         let Err(error) = open.commit() else {
+            wal.bound(conn);
             return Ok(());
         };
+        if failed_before_sync(&error) {
+            return Err(Error::from(error).into());
+        }
         self.fence_due.store(true, Ordering::Release);
         // At once if possible, so that reads tell the truth about the batch;
         // otherwise before the next write.
-        let _ = fence(&conn, &self.fence_due);
+        let _ = fence(conn, &self.fence_due);
         Err(indeterminate(error))
     }
 
@@ -235,7 +357,9 @@ impl Engine for SqliteEngine {
         if !self.fence_due.load(Ordering::Acquire) {
             return Ok(());
         }
-        fence(&*self.writer()?, &self.fence_due)
+        let Writer { conn, lock, .. } = &mut *self.writer()?;
+        let _held = lock.acquire()?;
+        fence(conn, &self.fence_due)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -297,33 +421,24 @@ impl Engine for SqliteEngine {
     /// commits it through the WAL. The rows stay what they are, so whatever
     /// becomes of that commit leaves nothing to settle.
     fn rewrite(&self) -> Result<(), StoreError> {
-        let conn = self.writer()?;
-        fence(&conn, &self.fence_due)?;
+        let Writer { conn, lock, .. } = &mut *self.writer()?;
+        let _held = lock.acquire()?;
+        fence(conn, &self.fence_due)?;
         // First of all, so that who is in the way is in the way of little work.
-        empty_wal(&conn)?;
+        empty_wal(conn)?;
         conn.execute_batch("VACUUM").map_err(Error::from)?;
-        Ok(empty_wal(&conn)?)
+        Ok(empty_wal(conn)?)
     }
 
     fn owner(&self) -> Result<u64, StoreError> {
-        Ok(*self.owner.get_or_init(|| self.random().max(1)))
+        self.own_number()
     }
 
     fn is_alive(&self, owner: u64) -> Result<bool, StoreError> {
-        Ok(self.owner.get() == Some(&owner))
+        self.is_open(owner)
     }
 
     fn version(&self) -> Result<u64, StoreError> {
-        let mut observer = lock(&self.observer);
-        // Put back only if it answers.
-        let conn = match observer.take() {
-            Some(conn) => conn,
-            None => self.source.connect_reader()?,
-        };
-        let version: i64 = conn
-            .query_row("PRAGMA data_version", [], |row| row.get(0))
-            .map_err(Error::from)?;
-        *observer = Some(conn);
-        Ok(version.cast_unsigned())
+        self.changes()
     }
 }

@@ -18,6 +18,15 @@ impl Txn<'_> {
                 family,
                 events,
             } => return self.erase_events(*log_no, *family, events),
+            Erase::Citations { log_no, ordinals } => {
+                for ordinal in ordinals {
+                    self.run_sql(
+                        sql::DROP_CITATIONS,
+                        (log_no.cast_signed(), ordinal.cast_signed()),
+                    )?;
+                }
+                return Ok(());
+            }
             Erase::Runs { log_no, above } => {
                 self.run_sql(sql::DROP_RUNS, (log_no.cast_signed(), above))
             }

@@ -1,7 +1,9 @@
 //! What can go wrong in here, and what of it the caller has to know.
 
+use crate::lock::Holder;
 use folio_store::{ErrorKind, StoreError};
 use rusqlite::ErrorCode;
+use std::io;
 use std::path::PathBuf;
 
 /// An error of the adapter.
@@ -50,6 +52,23 @@ pub enum Error {
         /// What is missing.
         owner: &'static str,
     },
+    /// Others wrote for as long as this was ready to wait.
+    #[error(
+        "another process is writing{}; nothing was written, try again when it is done",
+        named(.0.as_ref())
+    )]
+    Busy(Option<Holder>),
+    /// A lock file cannot be used.
+    #[error(
+        "{}: the lock file cannot be used ({source}); check its permissions and its file system",
+        path.display()
+    )]
+    Lock {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The path could not be opened as a store.
     #[error("{}: {why}", path.display())]
     Open {
@@ -89,8 +108,8 @@ pub enum Refusal {
     #[error("its directory does not exist; make it first")]
     NoDirectory,
     /// Another process holds it.
-    #[error("another process holds the file; try again when it is done")]
-    Locked,
+    #[error("another process holds the file{}; try again when it is done", named(.0.as_ref()))]
+    Locked(Option<Holder>),
     /// The operating system refuses.
     #[error("the file cannot be opened; check its permissions and those of its directory")]
     Unreachable,
@@ -102,6 +121,11 @@ pub enum Refusal {
     OldSqlite(&'static str),
 }
 
+/// The holder of the lock in brackets, where it is known.
+fn named(holder: Option<&Holder>) -> String {
+    holder.map_or_else(String::new, |holder| format!(" ({holder})"))
+}
+
 impl Refusal {
     fn kind_and_code(&self) -> (ErrorKind, &'static str) {
         match self {
@@ -110,7 +134,7 @@ impl Refusal {
             Self::Newer { .. } => (ErrorKind::Unsupported, "store_newer_schema"),
             Self::ReadOnly => (ErrorKind::Unavailable, "store_read_only"),
             Self::Missing | Self::NoDirectory => (ErrorKind::NotFound, "store_missing"),
-            Self::Locked => (ErrorKind::Unavailable, "store_locked"),
+            Self::Locked(_) => (ErrorKind::Unavailable, "store_locked"),
             Self::Unreachable => (ErrorKind::Unavailable, "store_unreachable"),
             Self::NotDurable(_) => (ErrorKind::Unsupported, "store_not_durable"),
             Self::OldSqlite(_) => (ErrorKind::Unsupported, "sqlite_too_old"),
@@ -147,6 +171,8 @@ impl Error {
             Self::InTheWay => (ErrorKind::Unavailable, "store_busy"),
             Self::Limit { .. } => (ErrorKind::Invalid, "limit_exceeded"),
             Self::Ownerless { .. } => (ErrorKind::Invalid, "rows_without_owner"),
+            Self::Busy(_) => (ErrorKind::Unavailable, "store_busy"),
+            Self::Lock { .. } => (ErrorKind::Unavailable, "lock_failed"),
             Self::Open { why, .. } => why.kind_and_code(),
             Self::Sql(error) => match error.sqlite_error_code() {
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
@@ -208,6 +234,7 @@ impl From<Error> for StoreError {
         let out = Self::new(kind, code, message);
         match error {
             Error::Sql(source) => out.caused_by(source),
+            Error::Lock { source, .. } => out.caused_by(source),
             _ => out,
         }
     }

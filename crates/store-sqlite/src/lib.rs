@@ -16,11 +16,15 @@
 //! * What was erased leaves the files when they are rewritten: bytes of removed
 //!   rows stay in pages and in the WAL until then. A rewrite needs memory and
 //!   free disk for one more copy of the store.
+//! * Several processes may have a store open. Writers queue for a lock file, so
+//!   that none starves; a handle that owns leases is known to be alive by a
+//!   file that it keeps locked.
 //! * Opening never changes or creates anything unless it succeeds: a foreign
 //!   file, a newer store or a directory is refused with a typed error.
 //!
 //! Read in this order: `schema` (what is in the file), `sql` (the statements),
-//! `reader`, `writer`, `erase`, then `engine`.
+//! `reader`, `writer`, `erase`, `lock`, `owner` and `wal` (several processes),
+//! then `engine`.
 
 mod columns;
 mod config;
@@ -28,12 +32,15 @@ mod engine;
 mod erase;
 mod error;
 mod keys;
+mod lock;
+mod owner;
 mod reader;
 mod schema;
 mod sql;
 mod store;
 #[cfg(test)]
 mod tests;
+mod wal;
 mod writer;
 
 pub use config::SqliteConfig;

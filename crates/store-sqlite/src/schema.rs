@@ -6,6 +6,8 @@
 
 use crate::config::SqliteConfig;
 use crate::error::{Error, Refusal};
+use crate::lock::{WriterLock, beside};
+use crate::owner;
 use folio_codec::FORMAT_VERSION;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -20,8 +22,8 @@ const APPLICATION_ID: u32 = 0x466f_6c69;
 const SCHEMA_VERSION: u32 = 1;
 /// The first SQLite without the WAL reset fault.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// Frames of WAL after which a commit copies them into the database: 16 MiB.
-const CHECKPOINT_PAGES: u32 = 4_000;
+/// The longest wait that SQLite counts.
+const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 /// Every statement of the adapter fits.
 const CACHED_STATEMENTS: usize = 128;
 
@@ -165,9 +167,22 @@ CREATE TABLE scrub (
 pub struct Source {
     path: PathBuf,
     busy_timeout: Duration,
+    checkpoint_pages: u32,
+    vfs: Option<String>,
     /// The file stands where nothing can be created beside it, and nobody
     /// writes it.
     immutable: bool,
+}
+
+/// What writing takes.
+pub struct Opened {
+    /// A connection.
+    pub conn: Connection,
+    /// A place among the writers.
+    pub lock: WriterLock,
+    /// A WAL with something in it was there: others are at work, or did not end
+    /// their work.
+    pub has_wal: bool,
 }
 
 /// What a file holds.
@@ -179,7 +194,7 @@ enum Holds {
 
 /// Opens a store: how to connect to it, and the write connection unless it is
 /// opened for reading alone.
-pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Connection>), Error> {
+pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Opened>), Error> {
     let path = std::path::absolute(&config.path).unwrap_or_else(|_| config.path.clone());
     let refuse = |why| Error::Open {
         path: config.path.clone(),
@@ -190,7 +205,9 @@ pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Connection>), Error
     }
     let mut source = Source {
         path,
-        busy_timeout: config.busy_timeout,
+        busy_timeout: config.busy_timeout.min(LONGEST_TIMEOUT),
+        checkpoint_pages: config.checkpoint_pages,
+        vfs: config.vfs.clone(),
         immutable: false,
     };
     let opened = if config.read_only {
@@ -204,8 +221,14 @@ pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Connection>), Error
     match opened {
         Ok(writer) => Ok((source, writer)),
         Err(Failure::Refused(why)) => Err(refuse(why)),
+        Err(Failure::Failed(Error::Busy(holder))) => Err(refuse(Refusal::Locked(holder))),
+        Err(Failure::Failed(Error::Lock { source, .. })) if forbids_writing(&source) => {
+            Err(refuse(Refusal::ReadOnly))
+        }
         Err(Failure::Failed(error)) => Err(match error.sqlite_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => refuse(Refusal::Locked),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                refuse(Refusal::Locked(None))
+            }
             Some(ErrorCode::NotADatabase) => refuse(Refusal::NotAStore),
             Some(ErrorCode::ReadOnly) => refuse(Refusal::ReadOnly),
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
@@ -241,12 +264,34 @@ impl From<rusqlite::Error> for Failure {
 }
 
 impl Source {
+    /// How long connections wait for others.
+    pub fn busy_timeout(&self) -> Duration {
+        self.busy_timeout
+    }
+
+    fn connect(&self, path: impl AsRef<Path>, flags: OpenFlags) -> Result<Connection, Error> {
+        Ok(match &self.vfs {
+            None => Connection::open_with_flags(path, flags)?,
+            Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.as_str())?,
+        })
+    }
+
+    /// A connection that reads the file alone: no locks, no WAL, no writing.
+    fn connect_immutable(&self) -> Result<Connection, Error> {
+        self.connect(
+            format!("{}?immutable=1", uri(&self.path)),
+            OpenFlags::SQLITE_OPEN_READ_ONLY
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX
+                | OpenFlags::SQLITE_OPEN_URI,
+        )
+    }
+
     /// A connection for reading.
     pub fn connect_reader(&self) -> Result<Connection, Error> {
         let conn = if self.immutable {
-            connect_immutable(&self.path)?
+            self.connect_immutable()?
         } else {
-            Connection::open_with_flags(
+            self.connect(
                 &self.path,
                 OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
             )?
@@ -275,7 +320,7 @@ impl Source {
         if meta.len() == 0 {
             return Ok(());
         }
-        let conn = connect_immutable(&self.path)?;
+        let conn = self.connect_immutable()?;
         // Only a refusal counts. The file without its WAL may be in pieces,
         // while a checkpoint is at work or after one was interrupted; what is
         // really broken shows when both are read.
@@ -293,7 +338,7 @@ impl Source {
     fn check_reader(&mut self) -> Result<(), Failure> {
         // A reader of a WAL database needs files beside it. Where it cannot make
         // them, the file can be read as it is, if no WAL holds newer rows.
-        let has_wal = fs::metadata(beside(&self.path, "-wal")).is_ok_and(|meta| meta.len() > 0);
+        let has_wal = self.has_wal();
         self.immutable = !has_wal && is_in_read_only_directory(&self.path);
         let checked = self.check_connection();
         if let Err(Failure::Failed(error)) = &checked
@@ -319,7 +364,7 @@ impl Source {
         }
     }
 
-    fn open_writer(&self, create: bool) -> Result<Connection, Failure> {
+    fn open_writer(&self, create: bool) -> Result<Opened, Failure> {
         match self.look() {
             Ok(()) => {
                 let meta = fs::metadata(&self.path).map_err(|_| Refusal::Unreachable)?;
@@ -340,9 +385,10 @@ impl Source {
         if is_in_read_only_directory(&self.path) {
             return Err(Refusal::ReadOnly.into());
         }
+        let has_wal = self.has_wal();
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
-        let mut conn = Connection::open_with_flags(&self.path, flags)?;
+        let mut conn = self.connect(&self.path, flags)?;
         // SQLite falls back to reading where it may not write.
         if conn.is_readonly(c"main")? {
             return Err(Refusal::ReadOnly.into());
@@ -359,11 +405,30 @@ impl Source {
         if held == Holds::Nothing && !create {
             return Err(Refusal::Missing.into());
         }
+        let files = self.files();
+        let lock = WriterLock::open(&files, self.busy_timeout)?;
+        let turn = lock.acquire()?;
         self.make_durable(&conn)?;
         if held == Holds::Nothing {
             create_tables(&mut conn)?;
         }
-        Ok(conn)
+        drop(turn);
+        owner::sweep(&files);
+        Ok(Opened {
+            conn,
+            lock,
+            has_wal,
+        })
+    }
+
+    /// The path that the names of the files beside the database begin with:
+    /// the same by whatever link the file was reached.
+    pub fn files(&self) -> PathBuf {
+        fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone())
+    }
+
+    fn has_wal(&self) -> bool {
+        fs::metadata(beside(&self.files(), "-wal")).is_ok_and(|meta| meta.len() > 0)
     }
 
     fn configure(&self, conn: &Connection) -> Result<(), Error> {
@@ -384,14 +449,14 @@ impl Source {
     fn make_durable(&self, conn: &Connection) -> Result<(), Failure> {
         // The page size has an effect on an empty file alone.
         conn.execute_batch("PRAGMA page_size = 4096")?;
-        let until = Instant::now() + self.busy_timeout;
+        let start = Instant::now();
         let mode: String = loop {
             match conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)) {
                 Ok(mode) => break mode,
-                // Two that switch at once refuse each other without waiting.
+                // One who reads meanwhile makes SQLite refuse without waiting.
                 Err(error)
                     if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-                        && Instant::now() < until =>
+                        && start.elapsed() < self.busy_timeout =>
                 {
                     std::thread::sleep(Duration::from_millis(2));
                 }
@@ -400,7 +465,8 @@ impl Source {
         };
         conn.execute_batch(&format!(
             "PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; \
-             PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; PRAGMA journal_size_limit = -1"
+             PRAGMA wal_autocheckpoint = {}; PRAGMA journal_size_limit = -1",
+            self.checkpoint_pages
         ))?;
         // An fsync of macOS does not reach the platter.
         #[cfg(target_os = "macos")]
@@ -482,16 +548,6 @@ fn check_format(conn: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A connection that reads the file alone: no locks, no WAL, no writing.
-fn connect_immutable(path: &Path) -> Result<Connection, Error> {
-    Ok(Connection::open_with_flags(
-        format!("{}?immutable=1", uri(path)),
-        OpenFlags::SQLITE_OPEN_READ_ONLY
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_URI,
-    )?)
-}
-
 /// A path as SQLite's URIs spell it.
 fn uri(path: &Path) -> String {
     let mut out = String::from("file:");
@@ -510,11 +566,10 @@ fn uri(path: &Path) -> String {
     out
 }
 
-/// The path of a file that SQLite keeps beside the database.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
+/// Whether this says that a file cannot be written or made.
+fn forbids_writing(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
 /// Whether nothing can be created beside a file. The mode is asked, and not

@@ -1,10 +1,10 @@
 //! The conformance suite over the store in one SQLite file.
 
 use async_trait::async_trait;
-use folio_store::engine::Capabilities;
+use folio_store::engine::{Capabilities, Engine};
 use folio_store::{ErrorKind, Store, StoreError};
 use folio_store_sqlite::{SqliteConfig, open};
-use folio_testkit::conformance::{Damage, Need, StorePlace, run};
+use folio_testkit::conformance::{Damage, Need, StorePlace, let_index_age, run};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ impl StorePlace for Place {
         Capabilities {
             durable: true,
             multi_process: true,
+            fast_open_after_crash: true,
         }
     }
 
@@ -47,6 +48,10 @@ impl StorePlace for Place {
             Damage::Event(id, at) => (format!("UPDATE events {CHANGE} WHERE {EVENT}"), id, at),
             Damage::Item(id, at) => (format!("UPDATE items {CHANGE} WHERE {ITEM}"), id, at),
             Damage::LostItem(id, at) => (format!("DELETE FROM items WHERE {ITEM}"), id, at),
+            Damage::OldIndex(id) => {
+                let store = open(&SqliteConfig::new(self.file()))?;
+                return store.engine().write(&mut |txn| let_index_age(txn, id));
+            }
         };
         let damaged = rusqlite::Connection::open(self.file())
             .and_then(|file| file.execute(&sql, (id.as_str(), ordinal.cast_signed())));

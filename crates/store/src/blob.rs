@@ -3,7 +3,7 @@
 use crate::engine::{Counters, Erase, Snapshot, WriteTxn, Writes};
 use crate::port::{BlobId, BlobInfo, BlobUpload, MAX_BLOB_CALL};
 use crate::rows::{BlobRow, PIECE_BYTES, StageRow};
-use crate::{ErrorKind, StoreError};
+use crate::{ErrorKind, StoreError, erase};
 use folio_codec::Digest;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
@@ -244,6 +244,7 @@ pub(crate) fn collect(
     txn: &mut dyn WriteTxn,
     after: Option<&Digest>,
     is_alive: &dyn Fn(u64) -> Result<bool, StoreError>,
+    now: u64,
 ) -> Result<(u64, Option<Digest>), StoreError> {
     let rows = txn.blobs(after, SLICE)?;
     let next = rows
@@ -256,14 +257,22 @@ pub(crate) fn collect(
             erase.push(Erase::Blob(row));
         }
     }
+    Ok((remove(txn, erase, now)?, next))
+}
+
+/// Removes blobs; their bytes are in the files until the next rewrite.
+fn remove(txn: &mut dyn WriteTxn, erase: Vec<Erase>, now: u64) -> Result<u64, StoreError> {
     let count = erase.len() as u64;
     if count > 0 {
+        let (counters, scrub) = erase::begin(txn, 0, now)?;
         txn.apply(&Writes {
             erase,
+            counters: Some(counters),
+            scrubs: vec![scrub],
             ..Writes::default()
         })?;
     }
-    Ok((count, next))
+    Ok(count)
 }
 
 /// Removes what arrived of blobs whose putter is gone, behind a number;
@@ -272,6 +281,7 @@ pub(crate) fn collect_stages(
     txn: &mut dyn WriteTxn,
     after: u64,
     is_alive: &dyn Fn(u64) -> Result<bool, StoreError>,
+    now: u64,
 ) -> Result<(u64, Option<u64>), StoreError> {
     let rows = txn.stages(after, SLICE)?;
     let next = rows
@@ -284,12 +294,5 @@ pub(crate) fn collect_stages(
             erase.push(Erase::Stage(row));
         }
     }
-    let count = erase.len() as u64;
-    if count > 0 {
-        txn.apply(&Writes {
-            erase,
-            ..Writes::default()
-        })?;
-    }
-    Ok((count, next))
+    Ok((remove(txn, erase, now)?, next))
 }

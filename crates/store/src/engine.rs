@@ -8,7 +8,7 @@
 use crate::StoreError;
 use crate::rows::{
     BlobRow, ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
-    SessionRow, SpanRow, StageRow, ViewRow,
+    SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
 };
 use folio_codec::Digest;
 use folio_core::item::{LanePart, Position};
@@ -200,7 +200,7 @@ pub trait Snapshot {
         to: Option<&[u8]>,
         direction: Direction,
         limit: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError>;
+    ) -> Result<Vec<ViewEntry>, StoreError>;
     /// The last ordinal of a log that a view has seen; 0 for none.
     fn view_mark(&self, view_no: u64, log_no: u64) -> Result<u64, StoreError>;
     /// Erasures that are not complete, ascending.
@@ -244,6 +244,13 @@ pub enum Erase {
         family: u64,
         /// The ordinals, each with the hash of the id.
         events: Vec<(u64, Option<u64>)>,
+    },
+    /// What events of a log cite.
+    Citations {
+        /// The log.
+        log_no: u64,
+        /// The ordinals.
+        ordinals: Vec<u64>,
     },
     /// The runs of a log with a number above this one.
     Runs {

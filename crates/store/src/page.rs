@@ -33,14 +33,7 @@ pub(crate) fn read_items(
     }
     let (index_head, version) = line.index_state(through)?;
     if version != PROJECTION_VERSION || index_head < through {
-        let message = format!(
-            "the index of session {id} is at {index_head} of {through} (version {version}): \
-             rebuild it"
-        );
-        return Err(
-            StoreError::new(ErrorKind::Unavailable, "index_stale", message)
-                .at(vec![index_head, through]),
-        );
+        return Err(index_stale(&line, id, through)?);
     }
     let mut reader = Reader {
         line: &line,
@@ -64,7 +57,21 @@ pub(crate) fn read_items(
     })
 }
 
-/// A session that may be read, and its log.
+/// The index falls short of a watermark.
+pub(crate) fn index_stale(
+    line: &Line<'_>,
+    id: &str,
+    through: u64,
+) -> Result<StoreError, StoreError> {
+    let (index_head, version) = line.index_state(through)?;
+    let message = format!(
+        "the index of session {id} is at {index_head} of {through} (version {version}): rebuild it"
+    );
+    let error = StoreError::new(ErrorKind::Unavailable, "index_stale", message);
+    Ok(error.at(vec![index_head, through]))
+}
+
+/// A session that may be read, and what it is read through.
 pub(crate) fn readable<'a>(
     snapshot: &'a dyn Snapshot,
     id: &str,

@@ -69,7 +69,7 @@
 
 use crate::StoreError;
 use crate::engine::Capabilities;
-use crate::rows::RunRow;
+use crate::rows::{RunRow, ViewEntry};
 use async_trait::async_trait;
 use folio_codec::Digest;
 use folio_core::item::LanePart;
@@ -759,7 +759,7 @@ pub trait Contributions: Send + Sync {
 ///
 /// # Contract
 /// S27. A blob that was put is durable when the call answers, and stays while
-/// an event cites it or the store handle that put it is open. Content is kept
+/// an event cites it or the store handle that put it last is open. Content is kept
 /// in pieces, each with a checksum that every read checks; reading a range
 /// costs what the range holds.
 #[cfg_attr(feature = "mock", mockall::automock)]
@@ -862,7 +862,7 @@ pub trait Views: Send + Sync {
     ///
     /// # Errors
     /// `view_damaged`.
-    async fn view_entries(&self, query: ViewQuery) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError>;
+    async fn view_entries(&self, query: ViewQuery) -> Result<Vec<ViewEntry>, StoreError>;
     /// The last ordinal of a session that a view has seen; 0 for none.
     async fn view_mark(
         &self,
@@ -912,8 +912,11 @@ pub trait Admin: Send + Sync {
     /// chunks included, and of entries of contribution logs, whose keys are
     /// `source::id`.
     ///
+    /// A call takes the requests for its permission along, which tell what it
+    /// would do.
+    ///
     /// # Errors
-    /// `item_not_found`; nothing was redacted then.
+    /// `item_not_found`, `index_stale`; nothing was redacted then.
     async fn redact(&self, id: &SessionId, keys: &[String]) -> Result<Redaction, StoreError>;
     /// How many erasures are not complete.
     async fn pending_erasures(&self) -> Result<u64, StoreError>;

@@ -6,17 +6,17 @@
 use crate::engine::{Erase, Snapshot, WriteTxn, Writes};
 use crate::erase;
 use crate::line::Line;
-use crate::page::readable;
+use crate::page::{index_stale, readable};
 use crate::plan::run_of;
 use crate::port::Redaction;
-use crate::rows::{EventRow, FactRow, SessionRow};
+use crate::rows::{EventRow, FactRow, FoundEvent, SessionRow};
 use crate::{ErrorKind, StoreError};
 use folio_codec::{body_digest, encode_event, fact_digest, hash64};
-use folio_core::claims::claims;
 use folio_core::item::{Lane, Part};
 use folio_core::redact::{body_without_source, has_source, redacted_body};
-use folio_core::{CanonicalEvent, Fact, Item, ItemKind, SessionId, key};
-use std::collections::{BTreeMap, BTreeSet};
+use folio_core::{CanonicalEvent, EventView, Fact, Field, Item, ItemKind, SessionId, key};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Chunks and events that one read takes.
 const SLICE: usize = 1_000;
@@ -42,6 +42,9 @@ pub(crate) fn redact(
     now: u64,
 ) -> Result<Redaction, StoreError> {
     let (session, line) = readable(txn, id.as_str())?;
+    if !line.is_indexed()? {
+        return Err(index_stale(&line, id.as_str(), line.log.head)?);
+    }
     let targets = find(&line, id, keys)?;
     let ordinals: Vec<u64> = targets.events.iter().copied().collect();
     let facts = targets
@@ -85,7 +88,14 @@ pub(crate) fn redact(
     }
     let mut writes = Vec::new();
     for (log_no, redacted) in by_log {
+        // What an event cites is its payload too.
+        let ordinals = redacted
+            .iter()
+            .map(|row| row.ordinal)
+            .filter(|ordinal| ordinals.contains(ordinal))
+            .collect();
         writes.push(Writes {
+            erase: vec![Erase::Citations { log_no, ordinals }],
             log: txn.log(log_no)?,
             redacted,
             ..Writes::default()
@@ -215,7 +225,8 @@ fn add_item(line: &Line<'_>, item: &Item, targets: &mut Targets) -> Result<(), S
 }
 
 /// Chunks of arguments and output refer to a call by its id and are in no
-/// index: they are looked for from the beginning of the call's run.
+/// index, and so do requests for permission, which tell what the call would
+/// do: they are looked for in the call's run.
 fn add_tool_chunks(
     line: &Line<'_>,
     item: &Item,
@@ -225,19 +236,27 @@ fn add_tool_chunks(
     let local = base.split_once(':').map_or(base, |(_, rest)| rest);
     let call = format!("{}:{local}", ItemKind::Call.as_str());
     let run = run_of(line, item.run_no)?;
+    let mut spines = HashMap::new();
     let mut next = run.opened;
-    while next <= item.revision {
-        let found = line.events(next, item.revision, SLICE, SLICE_BYTES)?;
-        let Some(last) = found.last().map(crate::rows::FoundEvent::ordinal) else {
+    let last = run.terminal.unwrap_or(line.log.head).max(item.revision);
+    while next <= last {
+        let found = line.events(next, last, SLICE, SLICE_BYTES)?;
+        let Some(read) = found.last().map(FoundEvent::ordinal) else {
             break;
         };
-        next = last + 1;
+        next = read + 1;
         for found in found {
-            let crate::rows::FoundEvent::Whole(row) = found else {
+            let FoundEvent::Whole(row) = found else {
                 continue;
             };
             let view = folio_codec::decode_event(row.form, &row.body)?;
-            if view.partial && refers_to(&view, line, row.run_no, &call)? {
+            let Some(id) = names(&view, item.kind) else {
+                continue;
+            };
+            let spine = line.spine(&mut spines, row.run_no)?;
+            let turn = view.text(Field::ScopeTurnId);
+            let turn = turn.as_deref().unwrap_or(spine.turn_id.as_str());
+            if *key::base_key(ItemKind::Call, turn, &id) == *call {
                 events.insert(row.ordinal);
             }
         }
@@ -245,24 +264,14 @@ fn add_tool_chunks(
     Ok(())
 }
 
-/// Whether a chunk belongs to a call.
-fn refers_to(
-    view: &folio_core::EventView<'_>,
-    line: &Line<'_>,
-    run_no: u32,
-    call: &str,
-) -> Result<bool, StoreError> {
-    let kind = view.kind();
-    if kind != "function_call" && kind != "function_response" {
-        return Ok(false);
+/// The id of the call that a chunk, or for the call itself a request, is about.
+fn names<'a>(view: &EventView<'a>, kind: ItemKind) -> Option<Cow<'a, str>> {
+    if view.partial {
+        let chunk = matches!(&*view.kind(), "function_call" | "function_response");
+        return chunk.then(|| view.text(Field::CallId)).flatten();
     }
-    let spine = run_of(line, run_no)?.spine;
-    let turn = view.text(folio_core::Field::ScopeTurnId);
-    let turn = turn.as_deref().unwrap_or(spine.turn_id.as_str());
-    let id = view.text(folio_core::Field::CallId).unwrap_or_default();
-    let named = key::base_key(ItemKind::Call, turn, &id);
-    let claimed = claims(view, &spine, true).call;
-    Ok(&*named == call || claimed.as_deref() == Some(call))
+    let request = view.text(Field::RequestToolUseId);
+    request.filter(|_| kind == ItemKind::Call)
 }
 
 /// What is left of an event; `None` where nothing more is to go.

@@ -452,6 +452,9 @@ impl ViewRow {
     }
 }
 
+/// A key of a view with its value.
+pub type ViewEntry = (Vec<u8>, Vec<u8>);
+
 /// The checksum that is stored with an entry of a view.
 pub fn entry_checksum(view_no: u64, log_no: u64, key: &[u8], value: &[u8]) -> u64 {
     sum(&[view_no, log_no], &[key, value])

@@ -4,7 +4,7 @@ use crate::engine::{Erase, Snapshot, ViewWrites, WriteTxn, Writes};
 use crate::page::readable;
 use crate::plan::session_and_log;
 use crate::port::{MAX_BATCH_BYTES, MAX_VIEW_KEY, ViewBatch, ViewQuery};
-use crate::rows::ViewRow;
+use crate::rows::{ViewEntry, ViewRow};
 use crate::{ErrorKind, StoreError};
 use folio_core::SessionId;
 
@@ -129,7 +129,7 @@ pub(crate) fn entries(
     snapshot: &dyn Snapshot,
     query: &ViewQuery,
     most: usize,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+) -> Result<Vec<ViewEntry>, StoreError> {
     let Some(view_no) = of_version(snapshot, &query.view, query.version)? else {
         return Ok(Vec::new());
     };

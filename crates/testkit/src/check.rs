@@ -10,6 +10,7 @@ use folio_store::{
 };
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 
 /// A row with its identity: key, revision, JSON.
@@ -60,9 +61,13 @@ pub async fn stored(store: &dyn Store, session: &SessionId) -> Vec<StoredEvent> 
             max_bytes: usize::MAX,
         };
         let more = store.range(session, query).await.unwrap();
-        if more.is_empty() {
+        let Some(first) = more.first() else {
             return events;
-        }
+        };
+        assert!(
+            first.ordinal >= query.from,
+            "a range begins where it was to begin"
+        );
         events.extend(more);
     }
 }
@@ -133,6 +138,13 @@ pub async fn pages(
     let mut pages: Vec<ItemPage> = Vec::new();
     loop {
         let page = store.read_items(session, query.clone()).await.unwrap();
+        if let (Start::Behind(last), Some(first)) = (&query.start, page.items.first()) {
+            let beyond = match direction {
+                Direction::Newer => first.item.position > *last,
+                Direction::Older => first.item.position < *last,
+            };
+            assert!(beyond, "a page goes on behind the last item");
+        }
         assert_eq!(page.before, !pages.is_empty(), "whether items lie before");
         assert!(
             page.items.len() <= max_items,
@@ -177,6 +189,30 @@ pub fn texts(rows: &[Row]) -> Vec<&str> {
 /// The keys of rows alone.
 pub fn keys(rows: &[Row]) -> Vec<&str> {
     rows.iter().map(|(key, _, _)| &**key).collect()
+}
+
+/// Tells a thread to stop when a case ends, however it ends.
+#[derive(Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// What the thread looks at: whether it must stop.
+    pub fn told(&self) -> impl Fn() -> bool + Send + 'static {
+        let told = Arc::clone(&self.0);
+        move || told.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Runs a future on this thread.
+pub fn wait<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime for one thread").block_on(future)
 }
 
 /// A store with the session `s1`, and events for it.

@@ -7,7 +7,7 @@
 
 use async_trait::async_trait;
 use folio_core::SessionId;
-use folio_store::engine::Capabilities;
+use folio_store::engine::{Capabilities, WriteTxn, Writes};
 use folio_store::{ErrorKind, Store, StoreError};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::pin::Pin;
@@ -91,6 +91,23 @@ pub enum Damage<'a> {
     Item(&'a SessionId, u64),
     /// The index row of the item that begins at an ordinal is gone.
     LostItem(&'a SessionId, u64),
+    /// The index is one that another build made: [`let_index_age`].
+    OldIndex(&'a SessionId),
+}
+
+/// Marks the index of a session as made by another build.
+///
+/// # Errors
+/// `session_not_found`, and what the transaction answers.
+pub fn let_index_age(txn: &mut dyn WriteTxn, id: &SessionId) -> Result<(), StoreError> {
+    let missing = || StoreError::no_session(id.as_str());
+    let session = txn.session(id.as_str())?.ok_or_else(missing)?;
+    let mut log = txn.log(session.log_no)?.ok_or_else(missing)?;
+    log.index_version = 0;
+    txn.apply(&Writes {
+        log: Some(log),
+        ..Writes::default()
+    })
 }
 
 /// What a case needs and not every place has.

@@ -5,7 +5,7 @@
 //! engine can go wrong, each method the right way; a wrong engine overrides
 //! one of them.
 
-use crate::conformance::{Damage, Need, StorePlace};
+use crate::conformance::{Damage, Need, StorePlace, let_index_age};
 use async_trait::async_trait;
 use folio_codec::Digest;
 use folio_core::item::LanePart;
@@ -15,7 +15,7 @@ use folio_store::engine::{
 };
 use folio_store::rows::{
     BlobRow, ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
-    SessionRow, SpanRow, StageRow, ViewRow,
+    SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
 };
 use folio_store::{Embedded, ErrorKind, Store, StoreError};
 use folio_store_memory::Tables;
@@ -61,9 +61,15 @@ pub trait Flaw: Send + Sync + 'static {
         state.stray = None;
     }
 
-    /// Logs and ordinals of events that an id's hash leads to.
-    fn event_ids(&self, log: Option<LogRow>, found: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-        let _ = log;
+    /// Logs and ordinals of events that an id's hash leads to, for a
+    /// transaction that writes, or for one that only reads.
+    fn event_ids(
+        &self,
+        writes: bool,
+        log: Option<LogRow>,
+        found: Vec<(u64, u64)>,
+    ) -> Vec<(u64, u64)> {
+        let _ = (writes, log);
         found
     }
 
@@ -169,9 +175,10 @@ impl Simulated {
         }
     }
 
-    fn view(&self) -> View<'_> {
+    fn view(&self, writes: bool) -> View<'_> {
         let state = self.disk.state();
         View {
+            writes,
             tables: state.live.clone(),
             wounds: Arc::clone(&state.wounds),
             disk: &self.disk,
@@ -188,12 +195,12 @@ impl Drop for Simulated {
 
 impl Engine for Simulated {
     fn read(&self, work: ReadWork<'_>) -> Result<(), StoreError> {
-        work(&self.view())
+        work(&self.view(false))
     }
 
     fn write(&self, work: WriteWork<'_>) -> Result<(), StoreError> {
         let _one = self.flaw.one_writer().then(|| lock(&self.disk.writing));
-        let mut view = self.view();
+        let mut view = self.view(true);
         work(&mut view)?;
         let next = view.tables;
         let mut state = self.disk.state();
@@ -253,6 +260,7 @@ const CAPABILITIES: Capabilities = Capabilities {
 
 /// Tables with their wounds: where checksums would be compared.
 struct View<'a> {
+    writes: bool,
     tables: Tables,
     wounds: Arc<Wounds>,
     disk: &'a Disk,
@@ -313,7 +321,8 @@ impl Snapshot for View<'_> {
 
     fn event_ids(&self, family: u64, hash: u64) -> Result<Vec<(u64, u64)>, StoreError> {
         let found = self.tables.event_ids(family, hash)?;
-        Ok(self.flaw.event_ids(self.tables.log(family)?, found))
+        let log = self.tables.log(family)?;
+        Ok(self.flaw.event_ids(self.writes, log, found))
     }
 
     fn events(
@@ -476,7 +485,7 @@ impl Snapshot for View<'_> {
         to: Option<&[u8]>,
         direction: Direction,
         limit: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    ) -> Result<Vec<ViewEntry>, StoreError> {
         self.tables
             .view_entries(view_no, from, to, direction, limit)
     }
@@ -551,7 +560,10 @@ impl StorePlace for SimulatedPlace {
 
     async fn damage(&self, damage: Damage<'_>) -> Result<(), StoreError> {
         let mut state = self.disk.state();
-        let (Damage::Event(id, _) | Damage::Item(id, _) | Damage::LostItem(id, _)) = damage;
+        let id = match damage {
+            Damage::Event(id, _) | Damage::Item(id, _) | Damage::LostItem(id, _) => id,
+            Damage::OldIndex(id) => return let_index_age(&mut state.synced, id),
+        };
         let session = state.synced.session(id.as_str())?;
         let session = session.ok_or_else(|| StoreError::no_session(id.as_str()))?;
         let log = state.synced.log(session.log_no)?;
@@ -561,6 +573,7 @@ impl StorePlace for SimulatedPlace {
             Damage::Event(_, ordinal) => wounds.events.insert((log.log_no, ordinal)),
             Damage::Item(_, ordinal) => wounds.items.insert((log.index_no, ordinal)),
             Damage::LostItem(_, ordinal) => wounds.lost.insert((log.index_no, ordinal)),
+            Damage::OldIndex(_) => false,
         };
         Ok(())
     }

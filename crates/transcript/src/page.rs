@@ -182,6 +182,9 @@ fn hex(bytes: &[u8]) -> String {
 pub struct Page {
     /// The session.
     pub session: SessionId,
+    /// How often the session was redacted: rows of an older generation may
+    /// show what is gone now.
+    pub generation: u32,
     /// The snapshot.
     pub through: Watermarks,
     /// The entries, in the order of the transcript.
@@ -198,8 +201,9 @@ impl Page {
     /// The page as JSON.
     pub fn to_json(&self) -> String {
         let mut out = format!(
-            "{{\"session_id\":{},\"through\":{{",
-            Json::string(self.session.as_str())
+            "{{\"session_id\":{},\"generation\":{},\"through\":{{",
+            Json::string(self.session.as_str()),
+            self.generation
         );
         for (i, (source, watermark)) in self.through.iter().enumerate() {
             let comma = if i > 0 { "," } else { "" };

@@ -233,6 +233,7 @@ impl Pages<'_> {
     fn page(&self, entries: Vec<Entry>, older: Option<String>, newer: Option<String>) -> Page {
         Page {
             session: self.request.session.clone(),
+            generation: self.scanned.session.generation,
             through: self.through(),
             entries,
             older,

@@ -81,6 +81,30 @@ async fn every_kind_of_row() {
         let typed = TranscriptProjector::typed(row).unwrap();
         assert_eq!(&typed.to_json(), row, "a row is its type, written");
     }
+    let redacted = [
+        "user::u1",
+        "assistant:r1:m1",
+        "call:t1:call_0",
+        "result:t1:call_0",
+    ];
+    let redacted = redacted.map(String::from);
+    store.redact(&session, &redacted).await.unwrap();
+    let page = service
+        .read_page(&PageRequest::newest(session.clone()))
+        .await
+        .unwrap();
+    assert_eq!(page.generation, 1);
+    let mut rows = String::new();
+    for entry in &page.entries {
+        if let Entry::Row { key, row, .. } = entry
+            && row.contains("redacted")
+        {
+            let typed = TranscriptProjector::typed(row).unwrap();
+            assert_eq!(&typed.to_json(), row, "a row is its type, written");
+            rows.push_str(&format!("{key} {row}\n"));
+        }
+    }
+    check("redacted.txt", &rows);
     let mut small = PageRequest::newest(session);
     (small.max_bytes, small.max_items) = (64, 1);
     let page = service.read_page(&small).await.unwrap();

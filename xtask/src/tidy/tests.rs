@@ -92,6 +92,24 @@ fn a_manifest_without_lints_is_found() {
 }
 
 #[test]
+fn a_copy_of_the_lints_may_differ_in_unsafe_code_alone() {
+    let workspace = "[workspace.lints.rust]\nunsafe_code = \"forbid\"\nmissing_docs = \"warn\"\n[profile.dev]\nx = 1\n";
+    let copy = "[lints.rust]\n# Needed.\nunsafe_code = \"deny\"\nmissing_docs = \"warn\"\n";
+    let weaker = "[lints.rust]\nunsafe_code = \"deny\"\nmissing_docs = \"allow\"\n";
+    let shorter = "[lints.rust]\nunsafe_code = \"forbid\"\n";
+    finds(
+        manifests_without_lints,
+        &[
+            ("Cargo.toml", workspace),
+            ("crates/a/Cargo.toml", copy),
+            ("crates/b/Cargo.toml", weaker),
+            ("crates/c/Cargo.toml", shorter),
+        ],
+        &["crates/b/Cargo.toml", "crates/c/Cargo.toml"],
+    );
+}
+
+#[test]
 fn unfinished_code_is_found_with_its_line() {
     let source = "//! M.\n#[test]\n#[ignore = \"slow\"]\nfn a() {}\nfn b() { todo!() }\nfn c() {\n    unimplemented !(\"c\")\n}\n#[cfg_attr(windows, ignore)]\nfn d() {}\n";
     finds(

@@ -278,7 +278,7 @@ fn what_was_acknowledged_is_there_after_a_power_cut() {
         if acknowledged == 4 {
             break;
         }
-        for _ in 0..4 {
+        for _ in 0..2 {
             let after = Place::new();
             let file = engine.faults().medium().after_a_cut(&mut random);
             std::fs::write(&after.path, file).unwrap();

@@ -3,6 +3,7 @@
 mod damage;
 mod opening;
 mod plans;
+mod processes;
 mod rows;
 mod transactions;
 

@@ -205,20 +205,22 @@ fn a_full_disk_leaves_nothing() {
     write(&engine, &everything(2)).unwrap();
 }
 
+fn fence(place: &Place) -> u64 {
+    let value: Vec<u8> = place
+        .raw()
+        .query_row("SELECT value FROM meta WHERE key = 'fence'", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    u64::from_le_bytes(value.try_into().unwrap())
+}
+
 #[test]
 fn the_fence_after_a_failed_commit_is_committed_once() {
     let place = Place::new();
     let engine = place.open();
-    let fence = || -> Vec<u8> {
-        place
-            .raw()
-            .query_row("SELECT value FROM meta WHERE key = 'fence'", [], |row| {
-                row.get(0)
-            })
-            .unwrap()
-    };
     engine.settle().unwrap();
-    assert_eq!(fence(), 0_u64.to_le_bytes(), "there is nothing to settle");
+    assert_eq!(fence(&place), 0, "there is nothing to settle");
     engine.demand_fence();
     let raw = place.raw();
     raw.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -236,11 +238,11 @@ fn the_fence_after_a_failed_commit_is_committed_once() {
     // The next write settles it and goes on.
     write(&engine, &everything(1)).unwrap();
     write(&engine, &everything(2)).unwrap();
-    assert_eq!(fence(), 1_u64.to_le_bytes());
+    assert_eq!(fence(&place), 1);
     engine.demand_fence();
     engine.settle().unwrap();
     engine.settle().unwrap();
-    assert_eq!(fence(), 2_u64.to_le_bytes());
+    assert_eq!(fence(&place), 2);
 }
 
 #[test]
@@ -250,6 +252,35 @@ fn a_store_that_is_only_read_has_nothing_to_settle_and_is_not_rewritten() {
     let engine = SqliteEngine::open(&place.config().read_only()).unwrap();
     engine.settle().unwrap();
     assert_eq!(engine.rewrite().unwrap_err().code(), "store_read_only");
+}
+
+#[test]
+fn a_wal_that_was_left_behind_is_begun_anew_before_anything_is_read() {
+    let place = Place::new();
+    let engine = place.open();
+    write(&engine, &everything(1)).unwrap();
+    // What a process that is killed now leaves.
+    let left = Place::new();
+    for suffix in ["", "-wal"] {
+        let from = format!("{}{suffix}", place.path.display());
+        let to = format!("{}{suffix}", left.path.display());
+        std::fs::copy(from, to).unwrap();
+    }
+    drop(engine);
+    let wal = format!("{}-wal", left.path.display());
+    let before = std::fs::read(&wal).unwrap();
+
+    let again = left.open();
+    let after = std::fs::read(&wal).unwrap();
+    // The salt, which makes frames belong to a WAL.
+    assert_ne!(before[16..24], after[16..24]);
+    assert!(after.len() < before.len());
+    assert_eq!(read(&again, |s| s.sessions(None, 9).unwrap().len()), 1);
+    assert_eq!(fence(&left), 1);
+    drop(again);
+    // One that was closed leaves none.
+    drop(left.open());
+    assert_eq!(fence(&left), 1);
 }
 
 #[test]

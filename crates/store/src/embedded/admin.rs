@@ -57,7 +57,8 @@ impl<E: Engine> Embedded<E> {
         loop {
             let (removed, next) = self
                 .write(move |txn, engine| {
-                    blob::collect_stages(txn, after, &|owner| engine.is_alive(owner))
+                    let is_alive = |owner| engine.is_alive(owner);
+                    blob::collect_stages(txn, after, &is_alive, engine.now())
                 })
                 .await?;
             count += removed;
@@ -68,7 +69,8 @@ impl<E: Engine> Embedded<E> {
         loop {
             let (removed, next) = self
                 .write(move |txn, engine| {
-                    blob::collect(txn, after.as_ref(), &|owner| engine.is_alive(owner))
+                    let is_alive = |owner| engine.is_alive(owner);
+                    blob::collect(txn, after.as_ref(), &is_alive, engine.now())
                 })
                 .await?;
             count += removed;
@@ -125,10 +127,10 @@ impl<E: Engine> Admin for Embedded<E> {
         self.trim(None).await?;
         let blobs = self.collect_blobs().await?;
         let pending = self.read(|snapshot| snapshot.scrubs())?;
-        if pending.is_empty() && blobs == 0 {
+        if pending.is_empty() {
             return Ok(Scrub::default());
         }
-        self.hand_over(|engine| engine.rewrite()).await?;
+        self.hand_over(E::rewrite).await?;
         let completed = pending.len() as u64;
         // What was erased since then waits for the next rewrite.
         self.write(move |txn, _| {

@@ -7,6 +7,7 @@ use crate::port::{
     BlobId, BlobInfo, BlobUpload, Blobs, Lease, LeaseInfo, Leases, MAX_BLOB_CALL, ViewBatch,
     ViewQuery, Views,
 };
+use crate::rows::ViewEntry;
 use crate::{StoreError, blob, lease, view};
 use async_trait::async_trait;
 use folio_core::SessionId;
@@ -120,7 +121,7 @@ impl<E: Engine> Views for Embedded<E> {
         self.read(|snapshot| view::value(snapshot, view, version, key))
     }
 
-    async fn view_entries(&self, query: ViewQuery) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    async fn view_entries(&self, query: ViewQuery) -> Result<Vec<ViewEntry>, StoreError> {
         self.read(|snapshot| view::entries(snapshot, &query, MAX_LISTED))
     }
 

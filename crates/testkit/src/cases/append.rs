@@ -1,6 +1,6 @@
 //! What an append promises: order, atomicity, idempotency, conflicts, limits.
 
-use crate::check::{Bench, append, code, create, session_id, stored};
+use crate::check::{Bench, Stop, append, code, create, session_id, stored, wait};
 use crate::conformance::{Case, StorePlace};
 use crate::event::Events;
 use crate::workload::random;
@@ -11,7 +11,6 @@ use folio_store::{
 };
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 
 /// The cases of this group.
@@ -315,12 +314,6 @@ async fn a_run_keeps_its_invocation_and_turn(place: Place) {
     assert_eq!(s.refused_code(vec![other]).await, "run_conflict");
 }
 
-/// Runs a future on this thread.
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.expect("a runtime for one thread").block_on(future)
-}
-
 async fn eight_writers_leave_no_gap(place: Place) {
     const WRITERS: usize = 8;
     const BATCHES: usize = 25;
@@ -366,7 +359,7 @@ async fn eight_writers_leave_no_gap(place: Place) {
 
 async fn ordinals_become_visible_in_order(place: Place) {
     let s = Bench::open(&*place).await;
-    let done = Arc::new(AtomicBool::new(false));
+    let stop = Stop::default();
     let writers: Vec<_> = (0..4)
         .map(|writer| {
             let (store, session) = (Arc::clone(&s.store), s.session.clone());
@@ -383,11 +376,11 @@ async fn ordinals_become_visible_in_order(place: Place) {
             })
         })
         .collect();
-    let (store, session, stop) = (Arc::clone(&s.store), s.session.clone(), Arc::clone(&done));
+    let (store, session, told) = (Arc::clone(&s.store), s.session.clone(), stop.told());
     let reader = std::thread::spawn(move || {
         let mut seen: Vec<String> = Vec::new();
         loop {
-            let last = stop.load(Ordering::Acquire);
+            let last = told();
             let head = wait(store.session(&session)).unwrap().head;
             assert!(head >= seen.len() as u64, "the head only grows");
             let query = RangeQuery {
@@ -410,7 +403,7 @@ async fn ordinals_become_visible_in_order(place: Place) {
     for writer in writers {
         writer.join().expect("the writer ended well");
     }
-    done.store(true, Ordering::Release);
+    drop(stop);
     let seen = reader.join().expect("the reader ended well");
     assert_eq!(seen.len(), 4 * 60 * 2);
     for pair in seen.chunks(2) {

@@ -64,8 +64,13 @@ async fn scan(s: &Bench, direction: Direction, through: u64, size: usize) -> Vec
         let page = page.unwrap();
         assert!(page.len() <= size, "a bounded page");
         let Some(last) = page.last() else { return all };
-        let anchor = last.fact().unwrap().anchor;
-        query.after = Some((anchor, last.seq));
+        let after = Some((last.fact().unwrap().anchor, last.seq));
+        let beyond = query.after.is_none_or(|before| match direction {
+            Direction::Newer => after > Some(before),
+            Direction::Older => after < Some(before),
+        });
+        assert!(beyond, "a page goes on behind the last fact");
+        query.after = after;
         all.extend(page);
     }
 }

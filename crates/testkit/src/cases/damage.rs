@@ -2,7 +2,7 @@
 
 use crate::check::{Bench, code, keys, query, rows};
 use crate::conformance::{Case, Damage, StorePlace};
-use folio_core::{Direction, EventId, SessionId};
+use folio_core::{Direction, EventId, PROJECTION_VERSION, SessionId};
 use folio_store::{ErrorKind, ItemQuery, RangeQuery, Start, Store, StoreError};
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ pub(crate) const CASES: &[Case] = cases!("damage":
     a_damaged_item_row_is_index_damaged: Damage,
     a_lost_item_row_is_index_damaged: Damage,
     a_lost_row_at_an_edge_is_index_damaged: Damage,
+    an_index_of_another_build_is_stale_and_says_so: Damage,
+    an_index_of_another_build_is_made_anew: Damage,
     verify_names_what_is_damaged: Damage,
 );
 
@@ -188,6 +190,40 @@ async fn a_lost_row_at_an_edge_is_index_damaged(place: Place) {
         let walked = walk(&store, &session, direction).await;
         assert_eq!(code(walked), "index_damaged", "{direction:?}");
     }
+}
+
+async fn an_index_of_another_build_is_stale_and_says_so(place: Place) {
+    let mut s = damaged(&place, |id| Damage::OldIndex(id)).await;
+    for head in [MESSAGES, MESSAGES + 1] {
+        for direction in [Direction::Older, Direction::Newer] {
+            let page = s
+                .store
+                .read_items(&s.session, query(direction, Start::Edge));
+            let error = page.await.unwrap_err();
+            assert_eq!(error.code(), "index_stale", "{direction:?}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+        }
+        let status = s.store.index_status(&s.session).await.unwrap();
+        assert_ne!(status.version, PROJECTION_VERSION);
+        assert_eq!((status.index_head, status.head), (MESSAGES, head));
+        // The ledger does not depend on its index.
+        let event = s.events.user(&format!("after {head}"), "text");
+        s.append(vec![event]).await;
+        assert_eq!(range(&s, 1, 99).await.unwrap().len() as u64, head + 1);
+    }
+}
+
+async fn an_index_of_another_build_is_made_anew(place: Place) {
+    let mut s = damaged(&place, |id| Damage::OldIndex(id)).await;
+    let event = s.events.user("after", "text");
+    s.append(vec![event]).await;
+    let status = s.store.rebuild_index(&s.session).await.unwrap();
+    assert_eq!(status.version, PROJECTION_VERSION);
+    assert_eq!(status.index_head, MESSAGES + 1);
+    let event = s.events.user("later", "text");
+    s.append(vec![event]).await;
+    assert_eq!(s.rows().await.len() as u64, MESSAGES + 2);
+    s.is_sound().await;
 }
 
 async fn verify_names_what_is_damaged(place: Place) {

@@ -1,12 +1,11 @@
 //! The index can be made anew at any time, and nobody can tell.
 
-use crate::check::{Bench, pages, query};
+use crate::check::{Bench, Stop, pages, query, wait};
 use crate::conformance::{Case, StorePlace};
 use crate::workload::{Random, random};
 use folio_core::{Direction, PROJECTION_VERSION};
 use folio_store::{IndexStatus, ItemPage, Start};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The cases of this group.
 pub(crate) const CASES: &[Case] = cases!("index":
@@ -21,12 +20,6 @@ pub(crate) const CASES: &[Case] = cases!("index":
 );
 
 type Place = Box<dyn StorePlace>;
-
-/// Runs a future on this thread.
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.expect("a runtime for one thread").block_on(future)
-}
 
 /// Pages of several sizes, directions and watermarks.
 async fn all_pages(s: &Bench) -> Vec<ItemPage> {
@@ -71,11 +64,11 @@ async fn the_index_commits_with_its_events(place: Place) {
 
 async fn readers_never_find_the_index_behind(place: Place) {
     let mut s = Bench::open(&*place).await;
-    let done = Arc::new(AtomicBool::new(false));
-    let (store, session, stop) = (Arc::clone(&s.store), s.session.clone(), Arc::clone(&done));
+    let stop = Stop::default();
+    let (store, session, told) = (Arc::clone(&s.store), s.session.clone(), stop.told());
     let reader = std::thread::spawn(move || {
         let mut seen = 0;
-        while !stop.load(Ordering::Acquire) {
+        while !told() {
             let status = wait(store.index_status(&session)).unwrap();
             assert_eq!(status.index_head, status.head);
             let query = query(Direction::Older, Start::Edge);
@@ -93,7 +86,7 @@ async fn readers_never_find_the_index_behind(place: Place) {
         let event = s.events.user(&format!("e{n}"), "text");
         s.append(vec![event]).await;
     }
-    done.store(true, Ordering::Release);
+    drop(stop);
     reader.join().expect("the reader ended well");
 }
 

@@ -1,13 +1,12 @@
 //! Two handles on one store, as two processes have them.
 
-use crate::check::{Bench, append, code, rows, session_id, stored};
+use crate::check::{Bench, Stop, append, code, rows, session_id, stored, wait};
 use crate::conformance::{Case, StorePlace};
 use crate::event::Events;
 use crate::workload::random;
 use folio_core::SessionId;
 use folio_store::{AppendBatch, ErrorKind, NewSession, Store};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The cases of this group.
 pub(crate) const CASES: &[Case] = cases!("process":
@@ -21,11 +20,6 @@ pub(crate) const CASES: &[Case] = cases!("process":
 );
 
 type Place = Box<dyn StorePlace>;
-
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.expect("a runtime for one thread").block_on(future)
-}
 
 async fn two(place: &Place) -> (Bench, Arc<dyn Store>) {
     let s = Bench::open(&**place).await;
@@ -109,12 +103,12 @@ async fn a_handle_sees_what_the_other_commits(place: Place) {
 
 async fn a_reader_follows_the_other_handle(place: Place) {
     let (s, other) = two(&place).await;
-    let done = Arc::new(AtomicBool::new(false));
-    let (session, stop) = (s.session.clone(), Arc::clone(&done));
+    let stop = Stop::default();
+    let (session, told) = (s.session.clone(), stop.told());
     let reader = std::thread::spawn(move || {
         let mut seen = 0;
         loop {
-            let last = stop.load(Ordering::Acquire);
+            let last = told();
             let head = wait(other.session(&session)).unwrap().head;
             assert!(head >= seen, "the head only grows");
             assert!(head.is_multiple_of(3), "batches are seen whole");
@@ -132,7 +126,7 @@ async fn a_reader_follows_the_other_handle(place: Place) {
         let batch = batch.collect();
         s.append(batch).await;
     }
-    done.store(true, Ordering::Release);
+    drop(stop);
     assert_eq!(reader.join().expect("the reader ended well"), 180);
 }
 

@@ -450,6 +450,8 @@ async fn discarding_touches_nothing_else(place: Place) {
     s.store.append(&s.session, notes.clone()).await.unwrap();
     let (before, rows) = (s.info().await, s.rows().await);
     let other = prepare(&*s.store, "s0").await;
+    // A neighbour in the same state, which no id tells from it but its own.
+    let neighbour = prepare(&*s.store, "s00").await;
     let mut batch = importer(events);
     batch.contributions = notes.contributions;
     let batch = crate::check::written_for(&other.id, batch);
@@ -458,6 +460,7 @@ async fn discarding_touches_nothing_else(place: Place) {
         .discard_session(&other.id, other.authority_rev)
         .await
         .unwrap();
+    assert_eq!(s.store.session(&neighbour.id).await.unwrap(), neighbour);
     assert_eq!(s.info().await, before);
     assert_eq!(s.rows().await, rows);
     let facts = s.store.contributions(&s.session, NOTES, all_facts()).await;
