@@ -72,23 +72,6 @@ fn a_store_in_memory_lasts_as_long_as_the_command() {
 }
 
 #[test]
-fn a_redb_store_that_is_in_use_says_so() {
-    let place = filled("redb", &[ID]);
-    let config = folio_store_redb::RedbConfig::new(place.store());
-    let held = folio_store_redb::open(&config).expect("the store");
-    for args in [&["sessions"][..], &["maintain"], &["delete", ID, "--yes"]] {
-        let ran = place.run(&[&["--json"], args].concat());
-        assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
-        let error = &json_lines(&ran.stderr)[0]["error"];
-        assert_eq!(error["code"], "store_locked");
-        let message = error["message"].as_str().expect("a message");
-        assert!(message.contains("one at a time"), "{message}");
-    }
-    drop(held);
-    place.ok(&["sessions"]);
-}
-
-#[test]
 fn a_fork_shares_what_came_before_and_says_whose_it_is() {
     for kind in KINDS {
         let place = filled(kind, &[ID]);
@@ -143,7 +126,10 @@ fn a_fork_shares_what_came_before_and_says_whose_it_is() {
         let own = fork["usage"].as_object().expect("usage");
         assert!(own.values().all(|bucket| bucket == 0), "{own:?}");
         let shown = place.ok(&["stats", "mine"]);
-        assert!(shown.contains("of these inherited      9 events"), "{shown}");
+        assert!(
+            shown.contains("of these inherited      9 events"),
+            "{shown}"
+        );
 
         // The parent goes, the fork stays.
         let before = told(&place, "mine");
@@ -259,7 +245,10 @@ fn no_byte_of_what_was_deleted_is_left_after_maintenance() {
         let place = filled(kind, &[OTHER]);
         let file = place.write("secret.jsonl", secret(ID));
         place.ok(&["import", text(&file)]);
-        assert!(!found(&place).is_empty(), "{kind}: it is there to begin with");
+        assert!(
+            !found(&place).is_empty(),
+            "{kind}: it is there to begin with"
+        );
         place.ok(&["delete", "--yes", ID]);
         place.ok(&["maintain"]);
         assert_eq!(found(&place), [""; 0], "{kind}");
@@ -298,12 +287,19 @@ fn no_byte_of_what_was_redacted_is_left_after_maintenance() {
         let mut args = vec!["redact", ID];
         args.extend(keys.iter().map(String::as_str));
         let done = &place.json(&args)[0];
-        assert_eq!((&done["session_id"], &done["generation"]), (&ID.into(), &1.into()));
+        assert_eq!(
+            (&done["session_id"], &done["generation"]),
+            (&ID.into(), &1.into())
+        );
         let ordinals = done["ordinals"].as_array().expect("ordinals");
         assert!(!ordinals.is_empty(), "{done}");
         assert_eq!(done["facts"][0]["source"], "notes", "{done}");
         for id in [ID, "shares-it"] {
-            assert_eq!(secret_keys(&place, id), [""; 0], "{kind}: unreadable at once");
+            assert_eq!(
+                secret_keys(&place, id),
+                [""; 0],
+                "{kind}: unreadable at once"
+            );
         }
         place.ok(&["maintain"]);
         assert_eq!(found(&place), [""; 0], "{kind}");
@@ -311,7 +307,12 @@ fn no_byte_of_what_was_redacted_is_left_after_maintenance() {
         for same in ["rows", "events", "chain", "usage", "user_messages"] {
             assert_eq!(before[0][same], after[0][same], "{same}");
         }
-        assert!(place.json(&["verify"]).iter().all(|line| line["ok"] == true));
+        assert!(
+            place
+                .json(&["verify"])
+                .iter()
+                .all(|line| line["ok"] == true)
+        );
         // A copy holds no more than what is left.
         let other = Place::of(if kind == "sqlite" { "redb" } else { "sqlite" });
         place.ok(&["copy", &place.name(), &other.name()]);
@@ -333,7 +334,12 @@ fn a_copy_between_kinds_and_back_is_the_same() {
     for (one, two) in [("sqlite", "redb"), ("redb", "sqlite"), ("sqlite", "sqlite")] {
         let (from, to, back) = (Place::of(one), Place::of(two), Place::of(one));
         from.import_samples();
-        from.ok(&["fork", "305e7cd9-805a-47f7-83db-d9f6609380fd", "--as", "fork"]);
+        from.ok(&[
+            "fork",
+            "305e7cd9-805a-47f7-83db-d9f6609380fd",
+            "--as",
+            "fork",
+        ]);
         let copied = from.json(&["copy", &from.name(), &to.name()]);
         let outcomes: Vec<&Value> = copied.iter().map(|line| &line["outcome"]).collect();
         assert_eq!(outcomes, ["copied"; 5], "{one} to {two}");
@@ -385,8 +391,16 @@ fn a_session_that_cannot_be_copied_keeps_no_other_back() {
         assert_eq!(told(&to, ID), before);
         assert_eq!(told(&to, OTHER), told(&from, OTHER));
         let ran = from.run(&["copy", &from.name(), &to.name()]);
-        assert!(ran.stdout.contains("1 unchanged, 1 failed"), "{}", ran.stdout);
-        assert!(ran.stdout.contains("with another content"), "{}", ran.stdout);
+        assert!(
+            ran.stdout.contains("1 unchanged, 1 failed"),
+            "{}",
+            ran.stdout
+        );
+        assert!(
+            ran.stdout.contains("with another content"),
+            "{}",
+            ran.stdout
+        );
     }
 }
 

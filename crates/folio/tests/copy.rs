@@ -184,7 +184,10 @@ fn a_fork_becomes_a_session_of_its_own() {
         let child = session_id("child");
         from.fork_session(&parent, 31, child.clone()).await.unwrap();
         let mut events = Events::new("child").run("own", "own-turn");
-        let own = vec![events.user("own-1", "mine"), events.end("own-2", "completed")];
+        let own = vec![
+            events.user("own-1", "mine"),
+            events.end("own-2", "completed"),
+        ];
         append(&*from, &child, own).await;
         copy(&*from, &*to, &child).await.unwrap();
         assert_same(&*from, &*to, &child).await;
