@@ -110,9 +110,14 @@ fn a_fork_shares_what_came_before_and_says_whose_it_is() {
         // Everything of the fork at the head is inherited, and none of it is
         // counted as its own usage.
         let fork = &place.json(&["stats", &format!("{ID}-fork-1")])[0];
-        for same in ["rows", "events", "user_messages", "tool_calls", "turns"] {
+        for same in ["events", "user_messages", "tool_calls", "turns", "chain"] {
             assert_eq!(fork[same], parent[0][same], "{same}");
         }
+        // Notes are not shared.
+        assert_eq!(parent[0]["rows"]["system_note"], 1);
+        let mut rows = parent[0]["rows"].clone();
+        rows["system_note"] = 0.into();
+        assert_eq!(fork["rows"], rows);
         let inherited = &fork["inherited"];
         for same in [
             "events",
