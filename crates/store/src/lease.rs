@@ -42,7 +42,10 @@ pub(crate) fn acquire(
         return Err(session_leased(&session));
     }
     session.lease_owner = owner;
-    session.lease_epoch += 1;
+    // The epochs of another life of the id are others, so that a lease which
+    // somebody kept from then is lost and not this one.
+    let first = session.incarnation >> 1;
+    session.lease_epoch = session.lease_epoch.max(first) + 1;
     session.lease_holder = holder.to_owned();
     let lease = lease_of(&session);
     put(txn, session)?;

@@ -12,11 +12,11 @@ use crate::port::Redaction;
 use crate::rows::{EventRow, FactRow, FoundEvent, SessionRow};
 use crate::{ErrorKind, StoreError};
 use folio_codec::{body_digest, encode_event, fact_digest, hash64};
+use folio_core::claims::{Claim, Form, claims};
 use folio_core::item::{Lane, Part};
 use folio_core::redact::{body_without_source, has_source, redacted_body};
 use folio_core::{CanonicalEvent, EventView, Fact, Field, Item, ItemKind, SessionId, key};
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Chunks and events that one read takes.
 const SLICE: usize = 1_000;
@@ -30,8 +30,9 @@ struct Targets {
     events: BTreeSet<u64>,
     /// Events that only lose the source record that they keep.
     sources: BTreeSet<u64>,
-    /// Facts by contribution log: its number, its source, the row.
-    facts: Vec<(u64, String, FactRow)>,
+    /// Facts by the number of their contribution log and their sequence, each
+    /// with its source.
+    facts: BTreeMap<(u64, u64), (String, FactRow)>,
 }
 
 /// Takes the payload out of items and contributions.
@@ -43,27 +44,28 @@ pub(crate) fn redact(
 ) -> Result<Redaction, StoreError> {
     let (session, line) = readable(txn, id.as_str())?;
     if !line.is_indexed()? {
+        // What an index does not know would be left behind.
         return Err(index_stale(&line, id.as_str(), line.log.head)?);
     }
     let targets = find(&line, id, keys)?;
     let ordinals: Vec<u64> = targets.events.iter().copied().collect();
     let facts = targets
         .facts
-        .iter()
-        .map(|(_, source, row)| (source.clone(), row.seq))
+        .values()
+        .map(|(source, row)| (source.clone(), row.seq))
         .collect();
-    let mut by_log: BTreeMap<u64, Vec<EventRow>> = BTreeMap::new();
+    let mut by_log: BTreeMap<u64, Vec<Withheld>> = BTreeMap::new();
     for ordinal in targets.events.union(&targets.sources) {
         let whole = targets.events.contains(ordinal);
-        if let Some(row) = withheld(&line, id, *ordinal, whole)? {
-            by_log.entry(line.log_of(*ordinal)).or_default().push(row);
+        if let Some(event) = withheld(&line, id, *ordinal, whole)? {
+            by_log.entry(line.log_of(*ordinal)).or_default().push(event);
         }
     }
     let facts_now: Vec<_> = targets
         .facts
         .into_iter()
-        .filter(|(.., row)| row.withheld.is_none())
-        .map(|(contrib_no, _, row)| Ok((contrib_no, withheld_fact(row)?)))
+        .filter(|(_, (_, row))| row.withheld.is_none())
+        .map(|((contrib_no, _), (_, row))| Ok((contrib_no, withheld_fact(row)?)))
         .collect::<Result<_, StoreError>>()?;
     if by_log.is_empty() && facts_now.is_empty() {
         let generation = session.generation;
@@ -78,7 +80,7 @@ pub(crate) fn redact(
     let mut logs = BTreeSet::new();
     logs.insert(line.log.log_no);
     for (log_no, rows) in &by_log {
-        let lowest = rows.first().map_or(0, |row| row.ordinal);
+        let lowest = rows.first().map_or(0, |event| event.row.ordinal);
         for reader in readers(txn, *log_no, lowest)? {
             logs.insert(reader);
             if let Some(session) = txn.session_of_log(reader)? {
@@ -87,19 +89,8 @@ pub(crate) fn redact(
         }
     }
     let mut writes = Vec::new();
-    for (log_no, redacted) in by_log {
-        // What an event cites is its payload too.
-        let ordinals = redacted
-            .iter()
-            .map(|row| row.ordinal)
-            .filter(|ordinal| ordinals.contains(ordinal))
-            .collect();
-        writes.push(Writes {
-            erase: vec![Erase::Citations { log_no, ordinals }],
-            log: txn.log(log_no)?,
-            redacted,
-            ..Writes::default()
-        });
+    for (log_no, events) in by_log {
+        writes.push(replace(txn, log_no, events)?);
     }
     let (counters, scrub) = erase::begin(txn, 0, now)?;
     let sessions: Vec<_> = sessions
@@ -128,6 +119,29 @@ pub(crate) fn redact(
         ordinals,
         facts,
         generation,
+    })
+}
+
+/// An event of which something is gone.
+struct Withheld {
+    row: EventRow,
+    /// Whether it cited blobs until now: what they hold is its payload too.
+    cited: bool,
+}
+
+/// What puts events in the place of what they were.
+fn replace(
+    snapshot: &dyn Snapshot,
+    log_no: u64,
+    events: Vec<Withheld>,
+) -> Result<Writes, StoreError> {
+    let cited = events.iter().filter(|event| event.cited);
+    let ordinals = cited.map(|event| event.row.ordinal).collect();
+    Ok(Writes {
+        erase: vec![Erase::Citations { log_no, ordinals }],
+        log: snapshot.log(log_no)?,
+        redacted: events.into_iter().map(|event| event.row).collect(),
+        ..Writes::default()
     })
 }
 
@@ -170,10 +184,10 @@ fn find(line: &Line<'_>, id: &SessionId, keys: &[String]) -> Result<Targets, Sto
         if rows.is_empty() {
             return Err(missing());
         }
-        let rows = rows
-            .into_iter()
-            .map(|row| (contrib.contrib_no, source.to_owned(), row));
-        targets.facts.extend(rows);
+        for row in rows {
+            let key = (contrib.contrib_no, row.seq);
+            targets.facts.insert(key, (source.to_owned(), row));
+        }
     }
     Ok(targets)
 }
@@ -182,27 +196,12 @@ fn find(line: &Line<'_>, id: &SessionId, keys: &[String]) -> Result<Targets, Sto
 /// place of, and chunks; for a tool's call and result the chunks of arguments
 /// and output too.
 fn add_item(line: &Line<'_>, item: &Item, targets: &mut Targets) -> Result<(), StoreError> {
-    let own = item.need.iter().filter(|need| match need.part {
-        Part::FirstChunk | Part::Final | Part::Closer => true,
-        // Reasoning that shows nothing may still hold something.
-        Part::Mark => need.lane == Lane::Thinking,
-        Part::Call | Part::Request => false,
-    });
-    let mut events: BTreeSet<u64> = own.map(|need| need.ordinal).collect();
-    for lane in item.lanes(u64::MAX) {
-        let mut from = 0;
-        loop {
-            let segs = line.segs(item.position, lane, from, line.log.head, SLICE)?;
-            let full = segs.len() == SLICE;
-            events.extend(segs.iter().map(|seg| seg.seg));
-            match segs.last() {
-                Some(last) if full => from = last.last + 1,
-                _ => break,
-            }
-        }
-    }
-    if matches!(item.kind, ItemKind::Call | ItemKind::Result) {
-        add_tool_chunks(line, item, &mut events)?;
+    let mut events = indexed(line, item)?;
+    if matches!(
+        item.kind,
+        ItemKind::Assistant | ItemKind::Call | ItemKind::Result
+    ) {
+        add_unindexed(line, item, &mut events)?;
     }
     for ordinal in &events {
         let row = line.event(*ordinal)?;
@@ -224,39 +223,59 @@ fn add_item(line: &Line<'_>, item: &Item, targets: &mut Targets) -> Result<(), S
     Ok(())
 }
 
-/// Chunks of arguments and output refer to a call by its id and are in no
-/// index, and so do requests for permission, which tell what the call would
-/// do: they are looked for in the call's run.
-fn add_tool_chunks(
+/// The events of an item that its index knows.
+fn indexed(line: &Line<'_>, item: &Item) -> Result<BTreeSet<u64>, StoreError> {
+    let own = item.need.iter().filter(|need| match need.part {
+        // A request has no item of its own: its decision shows what it says.
+        Part::FirstChunk | Part::Final | Part::Closer | Part::Request => true,
+        // Reasoning that shows nothing may still hold something.
+        Part::Mark => need.lane == Lane::Thinking,
+        Part::Call => false,
+    });
+    let mut events: BTreeSet<u64> = own.map(|need| need.ordinal).collect();
+    for lane in item.lanes(u64::MAX) {
+        let mut from = 0;
+        loop {
+            let segs = line.segs(item.position, lane, from, line.log.head, SLICE)?;
+            let full = segs.len() == SLICE;
+            events.extend(segs.iter().map(|seg| seg.seg));
+            match segs.last() {
+                Some(last) if full => from = last.last + 1,
+                _ => break,
+            }
+        }
+    }
+    Ok(events)
+}
+
+/// Adds the events that speak for an item and that no index knows: chunks of
+/// arguments and output, chunks that came too late, reasoning that showed
+/// nothing once more, and requests for the permission of a call, which tell
+/// what it would do. They are looked for from the beginning of its run on.
+fn add_unindexed(
     line: &Line<'_>,
     item: &Item,
     events: &mut BTreeSet<u64>,
 ) -> Result<(), StoreError> {
-    let base = item.base();
-    let local = base.split_once(':').map_or(base, |(_, rest)| rest);
-    let call = format!("{}:{local}", ItemKind::Call.as_str());
-    let run = run_of(line, item.run_no)?;
-    let mut spines = HashMap::new();
-    let mut next = run.opened;
-    let last = run.terminal.unwrap_or(line.log.head).max(item.revision);
-    while next <= last {
-        let found = line.events(next, last, SLICE, SLICE_BYTES)?;
-        let Some(read) = found.last().map(FoundEvent::ordinal) else {
+    let mut others = BTreeSet::new();
+    for other in line.items_by_hash(hash64(item.base().as_bytes()))? {
+        if other.base() == item.base() && other.position != item.position {
+            others.extend(indexed(line, &other)?);
+        }
+    }
+    let mut next = run_of(line, item.run_no)?.opened;
+    while next <= line.log.head {
+        let found = line.events(next, line.log.head, SLICE, SLICE_BYTES)?;
+        let Some(last) = found.last().map(FoundEvent::ordinal) else {
             break;
         };
-        next = read + 1;
+        next = last + 1;
         for found in found {
             let FoundEvent::Whole(row) = found else {
                 continue;
             };
             let view = folio_codec::decode_event(row.form, &row.body)?;
-            let Some(id) = names(&view, item.kind) else {
-                continue;
-            };
-            let spine = line.spine(&mut spines, row.run_no)?;
-            let turn = view.text(Field::ScopeTurnId);
-            let turn = turn.as_deref().unwrap_or(spine.turn_id.as_str());
-            if *key::base_key(ItemKind::Call, turn, &id) == *call {
+            if !others.contains(&row.ordinal) && speaks_for(&view, line, row.run_no, item)? {
                 events.insert(row.ordinal);
             }
         }
@@ -264,14 +283,40 @@ fn add_tool_chunks(
     Ok(())
 }
 
-/// The id of the call that a chunk, or for the call itself a request, is about.
-fn names<'a>(view: &EventView<'a>, kind: ItemKind) -> Option<Cow<'a, str>> {
-    if view.partial {
-        let chunk = matches!(&*view.kind(), "function_call" | "function_response");
-        return chunk.then(|| view.text(Field::CallId)).flatten();
+/// Whether an event is a chunk or a mark of an item's identity.
+fn speaks_for(
+    view: &EventView<'_>,
+    line: &Line<'_>,
+    run_no: u32,
+    item: &Item,
+) -> Result<bool, StoreError> {
+    let kind = view.kind();
+    let tool = match (item.kind, &*kind) {
+        (ItemKind::Assistant, "text" | "thinking") => None,
+        // Chunks of output belong to the call as long as it has no result.
+        (ItemKind::Call, "function_call" | "function_response")
+        | (ItemKind::Result, "function_response")
+            if view.partial =>
+        {
+            Some(Field::CallId)
+        }
+        (ItemKind::Call, _) if view.raw(Field::RequestToolUseId).is_some() => {
+            Some(Field::RequestToolUseId)
+        }
+        _ => return Ok(false),
+    };
+    let run = run_of(line, run_no)?;
+    if let Some(tool) = tool {
+        let turn = view.text(Field::ScopeTurnId);
+        let turn = turn.as_deref().unwrap_or(run.spine.turn_id.as_str());
+        let id = view.text(tool).unwrap_or_default();
+        return Ok(*key::base_key(item.kind, turn, &id) == *item.base());
     }
-    let request = view.text(Field::RequestToolUseId);
-    request.filter(|_| kind == ItemKind::Call)
+    let claims = claims(view, &run.spine, run.inline);
+    let of_item = |claim: &Claim| {
+        matches!(claim.form, Form::Partial | Form::Mark) && *claim.base == *item.base()
+    };
+    Ok(claims.own.iter().any(of_item))
 }
 
 /// What is left of an event; `None` where nothing more is to go.
@@ -280,15 +325,19 @@ fn withheld(
     id: &SessionId,
     ordinal: u64,
     whole: bool,
-) -> Result<Option<EventRow>, StoreError> {
+) -> Result<Option<Withheld>, StoreError> {
     let mut row = line.event(ordinal)?;
+    let first = line
+        .snapshot()
+        .citations(line.log_of(ordinal), ordinal, 1)?;
+    let cited = whole && first.first().is_some_and(|(at, _)| *at == ordinal);
     let view = folio_codec::decode_event(row.form, &row.body)?;
     let body = if whole {
         redacted_body(view.body())
     } else {
         body_without_source(view.body())
     };
-    if body == view.body() {
+    if body == view.body() && !cited {
         return Ok(None);
     }
     let digest = body_digest(&view);
@@ -297,7 +346,7 @@ fn withheld(
         .map_err(|error| StoreError::corrupt("undecodable", format!("event {ordinal}: {error}")))?;
     let (form, body) = encode_event(&event.with_body(&body, digest));
     (row.form, row.body) = (form, body);
-    Ok(Some(row))
+    Ok(Some(Withheld { row, cited }))
 }
 
 /// What is left of a fact: its identity and its place.

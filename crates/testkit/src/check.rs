@@ -2,16 +2,19 @@
 
 use crate::conformance::StorePlace;
 use crate::event::Events;
+use folio_codec::Digest;
 use folio_core::reduce::{Material, reduce};
-use folio_core::{CanonicalEvent, Direction, SessionId};
+use folio_core::{CanonicalEvent, Direction, Item, SessionId, Spine};
+use folio_store::rows::RunRow;
 use folio_store::{
     AppendBatch, Committed, ItemPage, ItemQuery, LoadedItem, NewSession, RangeQuery, SessionInfo,
-    Start, Store, StoreError, StoredEvent,
+    Start, Store, StoreError, StoredEvent, VerifyReport,
 };
 use std::fmt::Debug;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// A row with its identity: key, revision, JSON.
 pub type Row = (String, u64, String);
@@ -24,6 +27,13 @@ pub fn session_id(id: &str) -> SessionId {
 /// The code of a refusal; panics if it was none.
 pub fn code<T: Debug>(result: Result<T, StoreError>) -> &'static str {
     result.expect_err("this must be refused").code()
+}
+
+/// Polls a future once.
+pub fn poll_once<T>(future: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Poll<T> {
+    future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Creates a session for a program's own events.
@@ -215,6 +225,112 @@ pub fn wait<T>(future: impl Future<Output = T>) -> T {
     runtime.expect("a runtime for one thread").block_on(future)
 }
 
+/// Asserts that `verify` has nothing to say about a session.
+pub async fn is_sound(store: &dyn Store, session: &SessionId) -> VerifyReport {
+    let report = store.verify(session).await.unwrap();
+    assert!(
+        report.findings.is_empty(),
+        "{session}: {:?}",
+        report.findings
+    );
+    let info = store.session(session).await.unwrap();
+    assert_eq!((report.events, report.items), (info.head, info.items));
+    report
+}
+
+/// Forks a session at an ordinal.
+pub async fn fork(store: &dyn Store, parent: &SessionId, at: u64, child: &str) -> SessionId {
+    let child = session_id(child);
+    store.fork_session(parent, at, child).await.unwrap().id
+}
+
+/// What a session says, but for its own name and the time of its commits: two
+/// sessions of the same events say the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The head, the chain and the number of items.
+    pub head: (u64, Digest, u64),
+    /// Every event.
+    pub events: Vec<ToldEvent>,
+    /// Every run.
+    pub runs: Vec<RunRow>,
+    /// Every item at the head.
+    pub items: Vec<ToldItem>,
+}
+
+/// An event, but for the time of its commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToldEvent {
+    ordinal: u64,
+    event_seq: u64,
+    run_no: u32,
+    spine: Spine,
+    chain: Digest,
+    body: (u8, Vec<u8>),
+}
+
+/// An item with its row and the ordinals that it was made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToldItem {
+    /// The item, as the index has it.
+    pub item: Item,
+    /// Its key, revision and JSON.
+    pub row: Row,
+    run: RunRow,
+    needs: Vec<u64>,
+}
+
+/// What a session says.
+pub async fn told(store: &dyn Store, session: &SessionId) -> Told {
+    let info = store.session(session).await.unwrap();
+    let events = stored(store, session).await;
+    let events = events.into_iter().map(|event| ToldEvent {
+        ordinal: event.ordinal,
+        event_seq: event.event_seq,
+        run_no: event.run_no,
+        spine: (*event.spine).clone(),
+        chain: event.chain,
+        body: (event.form, event.body),
+    });
+    Told {
+        head: (info.head, info.chain, info.items),
+        events: events.collect(),
+        runs: store.runs(session, 0, 1_000).await.unwrap(),
+        items: told_at(store, session, info.head).await,
+    }
+}
+
+/// The items of a session at a watermark, oldest first, the same from both
+/// ends.
+pub async fn told_at(store: &dyn Store, session: &SessionId, through: u64) -> Vec<ToldItem> {
+    let mut ends = Vec::new();
+    for (direction, size) in [(Direction::Newer, 1_000), (Direction::Older, 7)] {
+        let pages = pages(store, session, Some(through), direction, size, usize::MAX).await;
+        let items = pages.iter().flat_map(|page| &page.items);
+        let items: Vec<_> = items.map(|loaded| told_item(loaded, through)).collect();
+        ends.push(items);
+    }
+    let (mut older, newer) = (ends.remove(1), ends.remove(0));
+    older.reverse();
+    assert_eq!(older, newer, "the items of {session} from both ends");
+    newer
+}
+
+fn told_item(loaded: &LoadedItem, through: u64) -> ToldItem {
+    let chunks = loaded.chunks.iter().flat_map(|(_, chunks)| chunks);
+    ToldItem {
+        item: loaded.item.clone(),
+        row: row(loaded, through),
+        run: (*loaded.run).clone(),
+        needs: loaded
+            .events
+            .iter()
+            .chain(chunks)
+            .map(|event| event.ordinal)
+            .collect(),
+    }
+}
+
 /// A store with the session `s1`, and events for it.
 pub struct Bench {
     /// The store.
@@ -261,9 +377,8 @@ impl Bench {
     pub fn hand_over(&mut self, id: &str) {
         let batch = AppendBatch::native(vec![self.events.user(id, "text")]);
         let mut append = self.store.append(&self.session, batch);
-        let mut context = Context::from_waker(Waker::noop());
         // Its first poll gives it its place; whether it is ready does not matter.
-        let _ = append.as_mut().poll(&mut context);
+        let _ = poll_once(&mut append);
     }
 
     /// Appends a batch that must be refused and must leave no mark.
@@ -296,6 +411,11 @@ impl Bench {
         rows_at(&*self.store, &self.session, through).await
     }
 
+    /// Forks the session at an ordinal.
+    pub async fn fork(&self, at: u64, child: &str) -> SessionId {
+        fork(&*self.store, &self.session, at, child).await
+    }
+
     /// Every event.
     pub async fn stored(&self) -> Vec<StoredEvent> {
         stored(&*self.store, &self.session).await
@@ -309,9 +429,6 @@ impl Bench {
 
     /// Asserts that `verify` has nothing to say.
     pub async fn is_sound(&self) {
-        let report = self.store.verify(&self.session).await.unwrap();
-        assert!(report.findings.is_empty(), "{:?}", report.findings);
-        let info = self.info().await;
-        assert_eq!((report.events, report.items), (info.head, info.items));
+        is_sound(&*self.store, &self.session).await;
     }
 }

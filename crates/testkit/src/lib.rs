@@ -6,7 +6,8 @@
 //! wild ones. [`mod@reference`] projects events by the simplest possible path, as
 //! the oracle. [`decorator`] wraps a store to watch it. [`simulated`] is a
 //! durable store without a disk, and [`sabotage`] the wrong stores that the
-//! suite must find out.
+//! suite must find out. [`model`] compares stores with the simplest possible
+//! ledger, over random histories.
 #![expect(
     clippy::unwrap_used,
     reason = "a case fails by panicking; what is unwrapped is what it claims"
@@ -18,6 +19,7 @@ pub mod cases;
 pub mod check;
 pub mod decorator;
 pub mod event;
+pub mod model;
 pub mod reference;
 pub mod sabotage;
 pub mod simulated;

@@ -46,6 +46,33 @@ pub fn project_at(events: &[CanonicalEvent], through: u64) -> Vec<Row> {
 /// The rows of some events: key, revision, JSON; oldest first. The events have
 /// the ordinals 1, 2, 3 and so on.
 pub fn project(events: &[CanonicalEvent]) -> Vec<Row> {
+    let whole = assemble(events);
+    let rows = whole.items.iter();
+    rows.map(|item| row(item, events, &whole.runs, &whole.chunks))
+        .collect()
+}
+
+/// The items of some events, oldest first, each with the ordinals of its
+/// chunks.
+pub fn items(events: &[CanonicalEvent]) -> Vec<(Item, Vec<u64>)> {
+    let Projection { items, chunks, .. } = assemble(events);
+    let with_chunks = |item: Item| {
+        let mine = chunks.iter().filter(|chunk| chunk.0 == item.position);
+        let ordinals = mine.map(|chunk| chunk.2).collect();
+        (item, ordinals)
+    };
+    items.into_iter().map(with_chunks).collect()
+}
+
+/// What some events make, before it is spelled out as rows.
+struct Projection {
+    items: Vec<Item>,
+    runs: Vec<Run>,
+    /// Which item and lane every chunk belongs to, and its ordinal.
+    chunks: Vec<(Position, LanePart, u64)>,
+}
+
+fn assemble(events: &[CanonicalEvent]) -> Projection {
     let mut book = Book::default();
     let mut runs: Vec<Run> = Vec::new();
     let mut tail = Tail::default();
@@ -109,10 +136,11 @@ pub fn project(events: &[CanonicalEvent]) -> Vec<Row> {
         }
     }
     book.items.sort_by_key(|item| item.position);
-    book.items
-        .iter()
-        .map(|item| row(item, events, &runs, &chunks))
-        .collect()
+    Projection {
+        items: book.items,
+        runs,
+        chunks,
+    }
 }
 
 fn number(at: usize) -> u32 {
@@ -147,16 +175,13 @@ fn row(
     runs: &[Run],
     chunks: &[(Position, LanePart, u64)],
 ) -> Row {
-    // Every event and every chunk is at hand; the reducer takes what it needs.
-    let all: Vec<_> = (1_u64..)
-        .zip(events)
-        .map(|(ordinal, event)| (ordinal, event.view()))
-        .collect();
     let view = |ordinal: u64| {
         let at = usize::try_from(ordinal - 1).expect("an ordinal of this session");
         events[at].view()
     };
     let through = events.len() as u64;
+    let own = item.ordinals(through);
+    let own: Vec<_> = own.into_iter().map(|at| (at, view(at))).collect();
     let lanes: Vec<_> = item
         .open_lanes(through)
         .into_iter()
@@ -172,7 +197,7 @@ fn row(
         item,
         through,
         run: &run.facts,
-        events: &all,
+        events: &own,
         chunks: &lanes,
     };
     let mut json = String::new();

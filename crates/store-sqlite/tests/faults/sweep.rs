@@ -3,9 +3,10 @@
 use crate::oracle::{Held, held};
 use crate::workload::{Done, Workload, config, is_refusal};
 use crate::{MOST_POINTS, block_on, is_whole, new_folder, point};
+use folio_core::SessionId;
 use folio_fault::sqlite::Vfs;
 use folio_fault::{Disk, Fault, Kind, Kinds, Loss, Replay};
-use folio_store::{Admin, ErrorKind, Store};
+use folio_store::{Admin, ErrorKind, Ledger, Store};
 use folio_store_sqlite::{SqliteStore, open};
 use std::path::Path;
 use tempfile::TempDir;
@@ -162,26 +163,33 @@ impl Point {
             self.disk.disarm();
             if error.kind() == ErrorKind::Indeterminate {
                 assert_eq!(error.code(), "indeterminate");
-                block_on(is_poisoned(&store, all, at));
+                if self.fault.lasting {
+                    // The disk stays as it is: what dies with it cannot tidy up.
+                    self.disk.arm(Fault {
+                        at: 1,
+                        ..self.fault
+                    });
+                    block_on(is_poisoned(&store, all, at));
+                }
                 self.cut_power(counts, |held| {
                     let found = all.is_right(held, at);
                     assert!(self.fault.lasting || !found, "the fence was raised");
                 });
                 if self.fault.lasting {
-                    // What dies with the disk cannot tidy up.
-                    self.disk.arm(Fault {
-                        at: 1,
-                        ..self.fault
-                    });
+                    drop(store);
+                    return Ran {
+                        done: at,
+                        unknown: true,
+                        noticed: true,
+                    };
                 }
-                drop(store);
-                return Ran {
-                    done: at,
-                    unknown: true,
-                    noticed: true,
-                };
+                // The fence was raised at once, so the store goes on as after
+                // a refusal.
+                counts.indeterminate += 1;
+            } else {
+                is_refusal(&error);
+                counts.refused += 1;
             }
-            is_refusal(&error);
             self.cut_power(counts, |held| assert_eq!(*held, all.states[at]));
             block_on(async {
                 let now = held(&store).await;
@@ -190,7 +198,6 @@ impl Point {
                 assert_ne!(again, Done::Before, "a refusal leaves no mark");
             });
             refused = true;
-            counts.refused += 1;
         }
         drop(store);
         Ran {
@@ -219,12 +226,19 @@ fn reopen(folder: &Path) -> SqliteStore {
     open(&config(folder, None)).unwrap()
 }
 
-/// After a commit of unknown outcome: reads go on, writes do not.
+/// After a commit of unknown outcome, as long as the disk refuses: reads go on,
+/// and nothing is written or said about what became of it.
 async fn is_poisoned(store: &dyn Store, all: &Workload, done: usize) {
     all.is_right(&held(store).await, done);
-    let error = all.steps[done].perform(store).await.unwrap_err();
-    assert_eq!(
-        (error.kind(), error.code()),
-        (ErrorKind::Unavailable, "store_poisoned")
-    );
+    let nobody = SessionId::new("nobody").unwrap();
+    let refused = [
+        all.steps[done].perform(store).await.map(drop),
+        store.lookup_ids(&nobody, &[]).await.map(drop),
+    ];
+    for error in refused.map(Result::unwrap_err) {
+        assert_eq!(
+            (error.kind(), error.code()),
+            (ErrorKind::Unavailable, "store_poisoned")
+        );
+    }
 }

@@ -148,7 +148,8 @@ fn note(n: u64) -> Fact {
 
 fn append(session: &str, events: Vec<CanonicalEvent>, notes: &[u64]) -> Step {
     let batch = AppendBatch {
-        contributions: (!notes.is_empty()).then(|| ContributionBatch::new(NOTES, notes.iter().map(|n| note(*n)).collect())),
+        contributions: (!notes.is_empty())
+            .then(|| ContributionBatch::new(NOTES, notes.iter().map(|n| note(*n)).collect())),
         ..AppendBatch::native(events)
     };
     Step::Append(session_id(session), Box::new(batch))

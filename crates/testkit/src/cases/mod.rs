@@ -3,18 +3,26 @@
 use crate::conformance::Case;
 
 mod append;
+mod blob;
 mod close;
 mod contribution;
 mod damage;
 mod durability;
+mod erase;
 mod failure;
+mod fork;
 mod identity;
 mod index;
 mod item;
+mod lease;
 mod process;
 mod projection;
 mod read;
+mod redact;
 mod session;
+mod source;
+mod view;
+mod watch;
 
 /// Every case of the suite.
 pub(crate) fn all() -> Vec<Case> {
@@ -32,6 +40,14 @@ pub(crate) fn all() -> Vec<Case> {
         damage::CASES,
         process::CASES,
         close::CASES,
+        fork::CASES,
+        erase::CASES,
+        redact::CASES,
+        lease::CASES,
+        blob::CASES,
+        watch::CASES,
+        view::CASES,
+        source::CASES,
     ]
     .concat()
 }

@@ -67,6 +67,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         place: keeps::<CommitsNoFence>,
     },
     Mutant {
+        name: "tears_a_failed_batch",
+        wrong: "a part of a batch whose commit failed is found after reopening",
+        caught_by: "failure/a_failed_commit_is_indeterminate",
+        place: keeps::<TearsBatches>,
+    },
+    Mutant {
         name: "forgets_ids",
         wrong: "an event that is sent again is a new one",
         caught_by: "append/same_event_id_twice_is_one_fact",
@@ -148,35 +154,65 @@ impl Flaw for PublishesEarly {
     }
 }
 
+/// The rows of the first event of a batch, as if it were the whole.
+fn first_event(writes: &Writes) -> Option<Writes> {
+    let ([(first, _), _, ..], Some(log)) = (writes.events.as_slice(), &writes.log) else {
+        return None;
+    };
+    let items = writes.items.iter();
+    let items = items.filter(|write| write.item.position.ordinal <= first.ordinal);
+    let items: Vec<_> = items.cloned().collect();
+    let before = log.items - writes.items.iter().filter(|write| write.is_new).count() as u64;
+    let added = items.iter().filter(|write| write.is_new).count() as u64;
+    Some(Writes {
+        log: Some(LogRow {
+            head: first.ordinal,
+            chain: first.chain,
+            index_head: first.ordinal,
+            items: before + added,
+            ..log.clone()
+        }),
+        runs: writes.runs.clone(),
+        events: writes.events[..1].to_vec(),
+        items,
+        ..Writes::default()
+    })
+}
+
 #[derive(Default)]
 struct PublishesHalf;
 
 impl Flaw for PublishesHalf {
     fn apply(&self, disk: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        if let ([(first, _), _, ..], Some(log)) = (writes.events.as_slice(), &writes.log) {
-            let items = writes.items.iter();
-            let items = items.filter(|write| write.item.position.ordinal <= first.ordinal);
-            let items: Vec<_> = items.cloned().collect();
-            let part = Writes {
-                log: Some(LogRow {
-                    head: first.ordinal,
-                    chain: first.chain,
-                    index_head: first.ordinal,
-                    items: items
-                        .iter()
-                        .map(|write| write.item.number)
-                        .max()
-                        .unwrap_or(0),
-                    ..log.clone()
-                }),
-                runs: writes.runs.clone(),
-                events: writes.events[..1].to_vec(),
-                items,
-                ..Writes::default()
-            };
+        if let Some(part) = first_event(writes) {
             publish(disk, txn, &part)?;
         }
         txn.apply(writes)
+    }
+}
+
+/// What the disk holds if the sync of the latest transaction fails.
+#[derive(Default)]
+struct TearsBatches(Mutex<Option<Tables>>);
+
+impl Flaw for TearsBatches {
+    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
+        if let Some(part) = first_event(writes) {
+            let mut torn = txn.clone();
+            torn.apply(&part)?;
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(torn);
+        }
+        txn.apply(writes)
+    }
+
+    fn fail(&self, state: &mut State, _: Tables) -> Result<(), StoreError> {
+        state.stray = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let message = "the sync failed: look the events up by id";
+        Err(StoreError::new(
+            ErrorKind::Indeterminate,
+            "indeterminate",
+            message,
+        ))
     }
 }
 
