@@ -1,6 +1,9 @@
 //! A session copied into another store is the same session: chain, rows, other
 //! logs, blobs and what was redacted. Anything less is not there for readers.
-#![allow(missing_docs, reason = "tests are sentences of their own")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking; what is unwrapped is what it claims"
+)]
 
 use async_trait::async_trait;
 use folio::{

@@ -1,5 +1,8 @@
 //! What a fork inherited is shown and counted, and its usage is paid for once.
-#![allow(missing_docs, reason = "tests are sentences of their own")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking; what is unwrapped is what it claims"
+)]
 
 use folio::{Stats, Store};
 use folio_testkit::check::{append, create, session_id};
