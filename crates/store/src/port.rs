@@ -172,7 +172,7 @@ pub struct AuthorityChange {
     pub expected_rev: u64,
     /// The authority to pass to.
     pub to: Authority,
-    /// Replaces what the importer remembers, if given.
+    /// Replaces what the importer remembers, if given; empty text removes it.
     pub import_ref: Option<String>,
 }
 
@@ -746,6 +746,8 @@ pub trait Contributions: Send + Sync {
         id: &SessionId,
         source: &str,
     ) -> Result<ContributionStatus, StoreError>;
+    /// The logs of a session that hold facts, by name.
+    async fn contribution_sources(&self, id: &SessionId) -> Result<Vec<String>, StoreError>;
     /// Reads a bounded number of facts by (anchor, sequence).
     async fn contributions(
         &self,

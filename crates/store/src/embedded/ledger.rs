@@ -96,8 +96,8 @@ impl<E: Engine> Ledger for Embedded<E> {
             }
             session.authority = change.to;
             session.authority_rev += 1;
-            if change.import_ref.is_some() {
-                session.import_ref.clone_from(&change.import_ref);
+            if let Some(import_ref) = &change.import_ref {
+                session.import_ref = (!import_ref.is_empty()).then(|| import_ref.clone());
             }
             txn.apply(&Writes {
                 sessions: vec![session.clone()],
