@@ -96,9 +96,9 @@ impl Found {
 /// The name of a row, if it is not there.
 fn gone<R: Row>(
     table: &impl ReadableTable<R::Key, Bytes>,
-    key: KeyOf<'_, R>,
+    key: &KeyOf<'_, R>,
 ) -> Result<Option<String>, Error> {
-    Ok(table.get(&key)?.is_none().then(|| R::name(&key)))
+    Ok(table.get(key)?.is_none().then(|| R::name(key)))
 }
 
 /// The numbers that other rows refer to.
@@ -144,7 +144,7 @@ fn logs(found: &mut Found, tables: &impl Tables) -> Result<Known, Error> {
     })?;
     let targets = tables.sessions()?;
     found.finders("sessions_log", tables.sessions_log()?, |(_, id)| {
-        gone::<SessionRow>(targets, id)
+        gone::<SessionRow>(targets, &id)
     })?;
     found.rows(tables.scrub()?, |_, _, row: ScrubRow| {
         excused.insert(row.log_no);
@@ -166,7 +166,7 @@ fn logs(found: &mut Found, tables: &impl Tables) -> Result<Known, Error> {
     })?;
     let targets = tables.spans()?;
     found.finders("spans_src", tables.spans_src()?, |(_, upto, log_no)| {
-        gone::<SpanRow>(targets, (log_no, upto))
+        gone::<SpanRow>(targets, &(log_no, upto))
     })?;
     for (log_no, row) in &known.logs {
         found.unless(
@@ -211,10 +211,10 @@ fn rows_of_logs(found: &mut Found, tables: &impl Tables, known: &Known) -> Resul
     found.finders(
         "event_ids",
         tables.event_ids()?,
-        |(_, _, log_no, ordinal)| gone::<EventRow>(events, (log_no, ordinal)),
+        |(_, _, log_no, ordinal)| gone::<EventRow>(events, &(log_no, ordinal)),
     )?;
     let runs = tables.runs()?;
-    let run = |(log_no, _, run_no): (u64, &str, u32)| gone::<RunRow>(runs, (log_no, run_no));
+    let run = |(log_no, _, run_no): (u64, &str, u32)| gone::<RunRow>(runs, &(log_no, run_no));
     found.finders("runs_id", tables.runs_id()?, run)?;
     found.finders("runs_inv", tables.runs_inv()?, run)?;
     found.finders("runs_turn", tables.runs_turn()?, run)?;
@@ -222,7 +222,7 @@ fn rows_of_logs(found: &mut Found, tables: &impl Tables, known: &Known) -> Resul
     found.finders(
         "item_keys",
         tables.item_keys()?,
-        |(index_no, _, ordinal, slot)| gone::<Item>(items, (index_no, ordinal, slot)),
+        |(index_no, _, ordinal, slot)| gone::<Item>(items, &(index_no, ordinal, slot)),
     )
 }
 
@@ -243,7 +243,7 @@ fn contributions(found: &mut Found, tables: &impl Tables, known: &Known) -> Resu
         });
     })?;
     let facts = tables.contrib_facts()?;
-    let fact = |(contrib_no, _, seq): (u64, u64, u64)| gone::<FactRow>(facts, (contrib_no, seq));
+    let fact = |(contrib_no, _, seq): (u64, u64, u64)| gone::<FactRow>(facts, &(contrib_no, seq));
     found.finders("contrib_items", tables.contrib_items()?, fact)?;
     found.finders("contrib_ids", tables.contrib_ids()?, fact)
 }
@@ -284,8 +284,8 @@ fn blobs(found: &mut Found, tables: &impl Tables) -> Result<(), Error> {
         });
     }
     let (events, blobs) = (tables.events()?, tables.blobs()?);
-    let event = |log_no, ordinal| gone::<EventRow>(events, (log_no, ordinal));
-    let blob = |sha: &Digest| gone::<BlobRow>(blobs, sha);
+    let event = |log_no, ordinal| gone::<EventRow>(events, &(log_no, ordinal));
+    let blob = |sha: &Digest| gone::<BlobRow>(blobs, &sha);
     found.finders(
         "citations",
         tables.citations()?,
@@ -316,7 +316,7 @@ fn views(found: &mut Found, tables: &impl Tables, known: &Known) -> Result<(), E
     found.finders(
         "view_rows_log",
         tables.view_rows_log()?,
-        |(_, view_no, key)| gone::<Entry>(entries, (view_no, key)),
+        |(_, view_no, key)| gone::<Entry>(entries, &(view_no, key)),
     )?;
     found.rows(tables.view_marks()?, |found, (log_no, view_no), _: Mark| {
         found.unless(views.contains(&view_no), || {

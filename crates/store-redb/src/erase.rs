@@ -68,8 +68,14 @@ pub fn erase(tables: &mut Writing<'_>, what: &Erase) -> Result<(), Error> {
             tables.stages.remove(row.blob_no)?;
             clear(&mut tables.pieces, row.blob_no)
         }
-        Erase::StageRow(blob_no) => Ok(drop(tables.stages.remove(*blob_no)?)),
-        Erase::Scrub(seq) => Ok(drop(tables.scrub.remove(*seq)?)),
+        Erase::StageRow(blob_no) => {
+            tables.stages.remove(*blob_no)?;
+            Ok(())
+        }
+        Erase::Scrub(seq) => {
+            tables.scrub.remove(*seq)?;
+            Ok(())
+        }
     }
 }
 

@@ -19,7 +19,8 @@
 //!   look at a file is through a backend that cannot write.
 //!
 //! Read in this order: `tables` (what is in the file), `rows` (how a row is
-//! packed), `schema` (opening), `reader`, `writer`, then `engine`.
+//! packed), `schema` (opening and rewriting), `reader`, `writer` with `erase` and
+//! `pieces`, then `engine`.
 
 mod check;
 mod config;
