@@ -73,6 +73,21 @@ pub trait Flaw: Send + Sync + 'static {
         found
     }
 
+    /// What reads from a log.
+    fn spans_of(&self, found: Vec<SpanRow>) -> Vec<SpanRow> {
+        found
+    }
+
+    /// Whether an event cites a blob.
+    fn is_cited(&self, cited: bool) -> bool {
+        cited
+    }
+
+    /// Whether the handle that holds something is open.
+    fn is_alive(&self, alive: bool) -> bool {
+        alive
+    }
+
     /// A log's row; the last event of the log may be damaged.
     fn log(&self, row: LogRow, last: Option<FoundEvent>) -> LogRow {
         let _ = last;
@@ -255,7 +270,8 @@ impl Engine for Simulated {
 
     fn is_alive(&self, owner: u64) -> Result<bool, StoreError> {
         self.is_open()?;
-        Ok(self.disk.state().handles.contains(&owner))
+        let alive = self.disk.state().handles.contains(&owner);
+        Ok(self.flaw.is_alive(alive))
     }
 
     fn version(&self) -> Result<u64, StoreError> {
@@ -333,7 +349,7 @@ impl Snapshot for View<'_> {
     }
 
     fn spans_of(&self, src: u64, limit: usize) -> Result<Vec<SpanRow>, StoreError> {
-        self.tables.spans_of(src, limit)
+        Ok(self.flaw.spans_of(self.tables.spans_of(src, limit)?))
     }
 
     fn event_ids(&self, family: u64, hash: u64) -> Result<Vec<(u64, u64)>, StoreError> {
@@ -475,7 +491,7 @@ impl Snapshot for View<'_> {
     }
 
     fn is_cited(&self, sha: &Digest) -> Result<bool, StoreError> {
-        self.tables.is_cited(sha)
+        Ok(self.flaw.is_cited(self.tables.is_cited(sha)?))
     }
 
     fn citations(

@@ -137,7 +137,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
 
 type Appended = Result<Committed, StoreError>;
 
-fn has_code<T>(result: &Result<T, StoreError>, code: &str) -> bool {
+/// Whether it was refused with a code.
+pub(super) fn has_code<T>(result: &Result<T, StoreError>, code: &str) -> bool {
     result.as_ref().is_err_and(|error| error.code() == code)
 }
 

@@ -8,21 +8,30 @@
 //! breaks so much that it proves little, and a case that no mutant fails.
 
 mod append;
+mod blob;
 mod engine;
+mod erase;
+mod fork;
+mod lease;
 mod notes;
 mod page;
 mod read;
+mod redact;
 mod session;
+mod source;
+mod view;
+mod watch;
 
 use crate::conformance::{Case, Factory, StorePlace, cases};
 use crate::decorator::{Decorated, Decorator};
 use crate::simulated::{Flaw, Right, SimulatedPlace};
+use folio_store::{ErrorKind, StoreError};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 /// Cases that no mutant fails, each with the reason.
@@ -60,6 +69,14 @@ pub fn mutants() -> Vec<Mutant> {
         page::MUTANTS,
         session::MUTANTS,
         notes::MUTANTS,
+        source::MUTANTS,
+        fork::MUTANTS,
+        erase::MUTANTS,
+        redact::MUTANTS,
+        blob::MUTANTS,
+        lease::MUTANTS,
+        view::MUTANTS,
+        watch::MUTANTS,
         engine::MUTANTS,
     ]
     .concat()
@@ -76,6 +93,16 @@ fn answers<D: Decorator + Default>() -> Box<dyn StorePlace> {
 /// A store over a flawed engine.
 fn keeps<F: Flaw + Default>() -> Box<dyn StorePlace> {
     Box::new(SimulatedPlace::new(F::default(), |store, _| store))
+}
+
+/// What a mutant answers where it refuses.
+fn refusal(kind: ErrorKind, code: &'static str) -> StoreError {
+    StoreError::new(kind, code, "a wrong store refuses this")
+}
+
+/// What a mutant remembers; a panic elsewhere leaves it whole.
+fn lock<T>(memory: &Mutex<T>) -> MutexGuard<'_, T> {
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The cases that a mutant failed, with what they said.
