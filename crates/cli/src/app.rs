@@ -4,11 +4,11 @@ use crate::args::{Args, Command};
 use crate::commands;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::place::{Access, Place, unusable};
 use etcetera::BaseStrategy;
-use folio_store::{Store, StoreError};
-use folio_store_sqlite::SqliteConfig;
+use folio_store::Store;
 use folio_transcript::TranscriptService;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What every command works with.
@@ -16,13 +16,13 @@ use std::sync::Arc;
 pub struct App {
     /// Where results go.
     pub out: Output,
-    place: Place,
+    named: Named,
 }
 
-/// Where the store is.
+/// The store that the command is about.
 #[derive(Debug)]
-struct Place {
-    path: PathBuf,
+struct Named {
+    place: Place,
     /// The option that names it in a command line, if it has to be named.
     option: Option<String>,
     /// Whether nobody named it: then its folder may be made.
@@ -40,14 +40,23 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
     let mut out = Output::new(args.json, args.color);
     if matches!(
         args.command,
-        Command::Open { .. } | Command::Import(_) | Command::Rebuild { .. }
+        Command::Open { .. }
+            | Command::Import(_)
+            | Command::Rebuild { .. }
+            | Command::Copy(_)
+            | Command::Delete(_)
+            | Command::Maintain
     ) {
         // Nobody has to read along for the work to be done.
         out.outlive_reader();
     }
+    if let (Command::Copy(_), Some(_)) = (&args.command, &args.store) {
+        let message = "copy names both of its stores itself; leave --store out";
+        return Err(Failure::usage("usage", message));
+    }
     let mut app = App {
         out,
-        place: place(args.store.as_deref())?,
+        named: named(args.store.as_deref(), &args.command)?,
     };
     let exit = runtime.block_on(dispatch(&mut app, args.command));
     // What was written before an error is shown before the error.
@@ -71,30 +80,31 @@ async fn dispatch(app: &mut App, command: Command) -> Result<Exit, Failure> {
         Command::Export { session } => commands::export::run(app, &session).await,
         Command::Verify { session } => commands::verify::run(app, session.as_deref()).await,
         Command::Rebuild { session } => commands::rebuild::run(app, session.as_deref()).await,
+        Command::Copy(options) => commands::copy::run(app, options).await,
+        Command::Fork { session, at, id } => {
+            commands::fork::run(app, &session, at, id.as_deref()).await
+        }
+        Command::Delete(options) => commands::delete::run(app, options).await,
+        Command::Redact { session, keys } => commands::redact::run(app, &session, &keys).await,
+        Command::Maintain => commands::maintain::run(app).await,
     }
 }
 
 impl App {
     /// The store, for reading; it is never made.
     pub fn reader(&self) -> Result<Arc<dyn Store>, Failure> {
-        let config = SqliteConfig::new(&self.place.path).read_only();
-        Ok(Arc::new(folio_store_sqlite::open(&config).map_err(
-            |error| self.unusable(&error, "; `folio open` or `folio import PATH` makes one"),
-        )?))
+        self.open(Access::Read)
     }
 
     /// The store, for writing; it is never made.
     pub fn writer(&self) -> Result<Arc<dyn Store>, Failure> {
-        let config = SqliteConfig::new(&self.place.path).existing();
-        Ok(Arc::new(folio_store_sqlite::open(&config).map_err(
-            |error| self.unusable(&error, "; `folio open` or `folio import PATH` makes one"),
-        )?))
+        self.open(Access::Write)
     }
 
     /// The store, for writing; made if there is none.
     pub fn maker(&self) -> Result<Arc<dyn Store>, Failure> {
-        if self.place.default
-            && let Some(folder) = self.place.path.parent()
+        if self.named.default
+            && let Some(folder) = self.named.place.path().and_then(Path::parent)
         {
             std::fs::create_dir_all(folder).map_err(|error| {
                 let message = format!(
@@ -104,10 +114,21 @@ impl App {
                 Failure::new(Exit::Store, "store_unreachable", message)
             })?;
         }
-        let config = SqliteConfig::new(&self.place.path);
-        Ok(Arc::new(
-            folio_store_sqlite::open(&config).map_err(|error| self.unusable(&error, ""))?,
-        ))
+        self.open(Access::Make)
+    }
+
+    fn open(&self, access: Access) -> Result<Arc<dyn Store>, Failure> {
+        let hint = match access {
+            Access::Read | Access::Write => "; `folio open` or `folio import PATH` makes one",
+            Access::Make => "",
+        };
+        let opened = self.named.place.open(access);
+        opened.map_err(|error| unusable(&error, hint))
+    }
+
+    /// Whether a later command finds what this one stores.
+    pub fn keeps(&self) -> bool {
+        self.named.place != Place::Memory
     }
 
     /// The read path of a store.
@@ -117,35 +138,33 @@ impl App {
 
     /// A command line that reaches the same store.
     pub fn command(&self, rest: &str) -> String {
-        match &self.place.option {
+        match &self.named.option {
             Some(option) => format!("folio --store {option} {rest}"),
             None => format!("folio {rest}"),
         }
     }
-
-    /// Whatever keeps a store from being opened, the store is what to mend.
-    fn unusable(&self, error: &StoreError, hint: &str) -> Failure {
-        let hint = if error.code() == "store_missing" {
-            hint
-        } else {
-            ""
-        };
-        Failure::new(Exit::Store, error.code(), format!("{error}{hint}"))
-    }
 }
 
 /// The store that was named, or the one in the data folder.
-fn place(named: Option<&str>) -> Result<Place, Failure> {
+fn named(option: Option<&str>, command: &Command) -> Result<Named, Failure> {
     // A variable that is set to nothing names nothing; an option that is empty
     // is a mistake, such as a variable of a script that was never set.
     let from_environment = std::env::var_os("FOLIO_STORE")
         .filter(|value| !value.is_empty())
         .map(|value| value.to_string_lossy().into_owned());
-    if let Some(named) = named.or(from_environment.as_deref()) {
-        let path = store_path(named)?;
+    // A copy has its own two, whatever the variable says.
+    if let Command::Copy(_) = command {
+        return Ok(Named {
+            place: Place::Memory,
+            option: None,
+            default: false,
+        });
+    }
+    if let Some(named) = option.or(from_environment.as_deref()) {
+        let place = Place::parse(named)?;
         let option = (from_environment.as_deref() != Some(named)).then(|| shell_word(named));
-        return Ok(Place {
-            path,
+        return Ok(Named {
+            place,
             option,
             default: false,
         });
@@ -156,27 +175,11 @@ fn place(named: Option<&str>) -> Result<Place, Failure> {
         );
         Failure::usage("store_unnamed", message)
     })?;
-    Ok(Place {
-        path: folders.data_dir().join("folio").join("folio.db"),
+    Ok(Named {
+        place: Place::Sqlite(folders.data_dir().join("folio").join("folio.db")),
         option: None,
         default: true,
     })
-}
-
-/// The file that `sqlite:PATH` names.
-fn store_path(named: &str) -> Result<PathBuf, Failure> {
-    let example = "write it as sqlite:PATH, such as sqlite:sessions.db";
-    let wrong = |message| Err(Failure::usage("store_unknown_kind", message));
-    match named.strip_prefix("sqlite:") {
-        None if named.is_empty() => wrong(format!("the store's name is empty; {example}")),
-        None => wrong(format!("{named} names no store; {example}")),
-        Some("") => wrong(format!("{named} names no file; {example}")),
-        // SQLite's word for a database that is gone when it is closed.
-        Some(":memory:") => wrong(format!(
-            "a store in memory would be lost when the command ends; {example}"
-        )),
-        Some(path) => Ok(PathBuf::from(path)),
-    }
 }
 
 /// A word as a shell takes it.

@@ -8,7 +8,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0 done              4 not found
   1 internal error    5 invalid request or cursor
-  2 wrong usage       6 the store cannot be used
+  2 wrong usage       6 the store, or a session in it, cannot be used
   3 something was rejected
   130 interrupted: the same command goes on from there
 
@@ -18,7 +18,7 @@ A SESSION is named by its id, by the beginning of its id, or by `latest`.";
 #[derive(Debug, Parser)]
 #[command(name = "folio", version, about, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Args {
-    /// The store, as sqlite:PATH [default: $FOLIO_STORE, else folio.db in your data folder]
+    /// The store, as sqlite:PATH, redb:PATH or memory: [default: $FOLIO_STORE, else folio.db in your data folder]
     #[arg(long, global = true, value_name = "STORE")]
     pub store: Option<String>,
     /// Write JSON, one value a line
@@ -94,6 +94,54 @@ pub enum Command {
         /// The session
         session: Option<String>,
     },
+    /// Copy sessions from one store into another, which is made if there is none
+    Copy(CopyOptions),
+    /// Make a session that shares another one's events up to an ordinal
+    Fork {
+        /// The session
+        session: String,
+        /// The last event to share [default: the newest]
+        #[arg(long, value_name = "ORDINAL")]
+        at: Option<u64>,
+        /// The id of the new session [default: SESSION-fork-N]
+        #[arg(long = "as", value_name = "ID")]
+        id: Option<String>,
+    },
+    /// Delete sessions; `folio maintain` takes their bytes out of the files
+    Delete(DeleteOptions),
+    /// Take the payload out of rows; `folio maintain` takes its bytes out of the files
+    Redact {
+        /// The session
+        session: String,
+        /// The rows, by their keys as `show --json` prints them
+        #[arg(value_name = "KEY", required = true)]
+        keys: Vec<String>,
+    },
+    /// Complete deletions and redactions: rewrite the files without what was erased
+    Maintain,
+}
+
+/// What to copy.
+#[derive(Debug, Options)]
+pub struct CopyOptions {
+    /// The store to copy from
+    pub from: String,
+    /// The store to copy into
+    pub to: String,
+    /// A session to copy, as often as needed [default: all]
+    #[arg(long = "session", value_name = "SESSION")]
+    pub sessions: Vec<String>,
+}
+
+/// What to delete.
+#[derive(Debug, Options)]
+pub struct DeleteOptions {
+    /// The sessions
+    #[arg(value_name = "SESSION", required = true)]
+    pub sessions: Vec<String>,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// What to import.

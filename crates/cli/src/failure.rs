@@ -8,7 +8,7 @@
 //! | 3 | done, but something was rejected; the output says what and why |
 //! | 4 | a session, item, path or source was not found |
 //! | 5 | the request or its cursor is not valid |
-//! | 6 | the store cannot be used: missing, damaged, locked, read-only, foreign |
+//! | 6 | the store cannot be used (missing, damaged, locked, read-only, foreign), or a session is held by another writer |
 //! | 130 | interrupted; the same command goes on from there |
 //!
 //! With `--json` an error is one line on standard error,
@@ -200,6 +200,9 @@ pub fn exit_of(error: &StoreError) -> Exit {
         (_, code) if code.starts_with("store_") => Exit::Store,
         (_, "session_rejected") => Exit::Rejected,
         (_, "session_preparing") => Exit::NotFound,
+        (_, "session_exists") => Exit::Invalid,
+        (_, "session_leased") => Exit::Store,
+        (_, "copy_stopped") => Exit::Interrupted,
         (ErrorKind::NotFound, _) => Exit::NotFound,
         (ErrorKind::Invalid, _) => Exit::Invalid,
         (ErrorKind::Conflict, _) => Exit::Internal,

@@ -10,6 +10,7 @@ mod args;
 mod commands;
 mod failure;
 mod output;
+mod place;
 mod render;
 mod select;
 mod text;

@@ -3,7 +3,7 @@
 use crate::failure::{self, Failure};
 use crate::walk::{Damaged, Seen, Walk};
 use folio_core::{Authority, SessionId};
-use folio_store::{SessionInfo, Store, StoreError};
+use folio_store::{SessionFilter, SessionInfo, Store, StoreError};
 
 /// Sessions of one slice of a listing.
 const SLICE: usize = 500;
@@ -20,7 +20,9 @@ pub async fn session(store: &dyn Store, word: &str, json: bool) -> Result<Sessio
     match store.session(&id).await {
         Ok(info) if info.authority != Authority::Preparing => return Ok(info),
         Ok(_) => {
-            let message = format!("the import of session {word} is not done; import it again");
+            let message = format!(
+                "session {word} is not complete; repeat its import or its copy, or delete it"
+            );
             return Err(Failure::not_found("session_preparing", message));
         }
         Err(error) if error.code() == "session_not_found" => {}
@@ -107,8 +109,13 @@ pub async fn some(store: &dyn Store, word: Option<&str>, json: bool) -> Result<V
 
 /// Every session that may be read, by id, those with damaged rows included.
 pub async fn all(store: &dyn Store) -> Result<Vec<Seen>, StoreError> {
+    listed(store, SessionFilter::Readable).await
+}
+
+/// Every session that passes a filter, by id, those with damaged rows included.
+pub async fn listed(store: &dyn Store, filter: SessionFilter) -> Result<Vec<Seen>, StoreError> {
     let mut out = Vec::new();
-    let mut walk = Walk::behind(store, None, SLICE);
+    let mut walk = Walk::over(store, filter, None, SLICE);
     while let Some(slice) = walk.next().await? {
         out.extend(slice);
     }

@@ -62,6 +62,7 @@ impl Seen {
 /// A walk over the sessions of a store, by id.
 pub struct Walk<'a> {
     store: &'a dyn Store,
+    filter: SessionFilter,
     after: Option<SessionId>,
     /// How many the next slice asks for.
     limit: usize,
@@ -70,10 +71,22 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// The sessions behind an id, in slices of at most `most`.
+    /// The readable sessions behind an id, in slices of at most `most`.
     pub fn behind(store: &'a dyn Store, after: Option<SessionId>, most: usize) -> Self {
+        Self::over(store, SessionFilter::Readable, after, most)
+    }
+
+    /// The sessions that pass a filter behind an id, in slices of at most
+    /// `most`.
+    pub fn over(
+        store: &'a dyn Store,
+        filter: SessionFilter,
+        after: Option<SessionId>,
+        most: usize,
+    ) -> Self {
         Self {
             store,
+            filter,
             after,
             limit: most,
             most,
@@ -110,8 +123,7 @@ impl<'a> Walk<'a> {
         after: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<SessionInfo>, StoreError> {
-        let filter = SessionFilter::Readable;
-        self.store.sessions(filter, after, limit).await
+        self.store.sessions(self.filter, after, limit).await
     }
 
     /// Goes behind the damaged session that stands next.

@@ -210,11 +210,19 @@ fn stores() -> Vec<Case> {
         "not a Folio store",
     ));
 
-    for command in ["sessions", "verify", "rebuild"] {
+    for args in [
+        &["sessions"][..],
+        &["verify"],
+        &["rebuild"],
+        &["maintain"],
+        &["fork", "latest"],
+        &["delete", "latest", "--yes"],
+        &["redact", "latest", "key"],
+    ] {
         cases.push(case(
             "no store",
             Place::new(),
-            &[command],
+            args,
             6,
             "store_missing",
             "folio import",
@@ -232,16 +240,78 @@ fn stores() -> Vec<Case> {
         ("a store without a name", ""),
         ("a store without a path", "sqlite:"),
         ("a store in memory", "sqlite::memory:"),
+        ("a path without a kind", "sessions.db"),
+        ("a redb store without a path", "redb:"),
+        ("a path in memory", "memory:x"),
+        ("a kind in capitals", "SQLITE:x"),
     ] {
+        for says in ["sqlite:PATH", "redb:PATH", "memory:"] {
+            let args = ["--store", store, "sessions"];
+            let (exit, code) = (2, "store_unknown_kind");
+            cases.push(case(name, Place::new(), &args, exit, code, says));
+        }
+        let args = ["copy", store, "sqlite:b.db"];
+        let (exit, code, says) = (2, "store_unknown_kind", "sqlite:PATH");
+        cases.push(case(name, Place::new(), &args, exit, code, says));
+    }
+    for args in [
+        &["sessions"][..],
+        &["show", "latest"],
+        &["verify"],
+        &["fork", "x"],
+    ] {
+        let args = [&["--store", "memory:"], args].concat();
+        let (exit, code, says) = (6, "store_empty", "memory: open");
+        cases.push(case("memory", Place::new(), &args, exit, code, says));
+    }
+    cases
+}
+
+fn copies() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let other = |place: &Place| format!("redb:{}", text(&place.path("other.redb")));
+    for change in ["", "x/../"] {
+        let place = filled();
+        fs::create_dir(place.path("x")).expect("a folder");
+        let from = place.name();
+        let to = format!("sqlite:{}", text(&place.path(&format!("{change}store.db"))));
         cases.push(case(
-            name,
-            Place::new(),
-            &["--store", store, "sessions"],
+            "a copy onto itself",
+            place,
+            &["copy", &from, &to],
             2,
-            "store_unknown_kind",
-            "sqlite:PATH",
+            "copy_same_store",
+            "another one",
         ));
     }
+    let place = filled();
+    let (from, to) = (place.name(), other(&place));
+    let unknown = ["copy", &from, &to, "--session", "nope"];
+    let (exit, code, says) = (4, "session_not_found", "nope");
+    let name = "a copy of nothing";
+    cases.push(case(name, place, &unknown, exit, code, says));
+    let place = filled();
+    let (from, to) = (place.name(), other(&place));
+    let ambiguous = ["copy", &from, &to, "--session", "0a0b"];
+    let (exit, code, says) = (2, "session_ambiguous", OTHER);
+    let name = "a copy of several";
+    cases.push(case(name, place, &ambiguous, exit, code, says));
+    let place = filled();
+    let (from, to) = (place.name(), other(&place));
+    let three = ["--store", &from, "copy", &from, &to];
+    let (exit, code, says) = (2, "usage", "--store");
+    let name = "a copy with a third store";
+    cases.push(case(name, place, &three, exit, code, says));
+    let place = Place::new();
+    let (from, to) = (place.name(), other(&place));
+    let (exit, code, says) = (6, "store_missing", "no store");
+    let name = "a copy from nowhere";
+    cases.push(case(name, place, &["copy", &from, &to], exit, code, says));
+    let place = Place::new();
+    let to = other(&place);
+    let (exit, code, says) = (6, "store_empty", "memory");
+    let args = ["copy", "memory:", &to];
+    cases.push(case("a copy from memory", place, &args, exit, code, says));
     cases
 }
 
@@ -344,6 +414,94 @@ fn requests() -> Vec<Case> {
             "--all",
         ),
         case("a wrong word", filled(), &["shwo", ID], 2, "usage", "show"),
+        case(
+            "a fork beyond the head",
+            filled(),
+            &["fork", ID, "--at", "100000"],
+            5,
+            "watermark_unknown",
+            "100000",
+        ),
+        case(
+            "a fork before the first event",
+            filled(),
+            &["fork", ID, "--at", "0"],
+            5,
+            "ordinal_invalid",
+            "--at is 0",
+        ),
+        case(
+            "a fork under a name that is taken",
+            filled(),
+            &["fork", ID, "--as", OTHER],
+            5,
+            "session_exists",
+            OTHER,
+        ),
+        case(
+            "a fork under no name",
+            filled(),
+            &["fork", ID, "--as", "a/b"],
+            2,
+            "session_id_invalid",
+            "--as",
+        ),
+        case(
+            "a fork of nothing",
+            filled(),
+            &["fork", "nope"],
+            4,
+            "session_not_found",
+            "nope",
+        ),
+        case(
+            "a deletion that nobody confirms",
+            filled(),
+            &["delete", ID],
+            2,
+            "confirmation_needed",
+            "--yes",
+        ),
+        case(
+            "a deletion of nothing",
+            filled(),
+            &["delete", "--yes", ID, "nope"],
+            4,
+            "session_not_found",
+            "nope",
+        ),
+        case(
+            "a deletion of several by one name",
+            filled(),
+            &["delete", "--yes", "0a0b"],
+            2,
+            "session_ambiguous",
+            OTHER,
+        ),
+        case(
+            "a redaction of an unknown row",
+            filled(),
+            &["redact", ID, "nope"],
+            4,
+            "item_not_found",
+            "nothing was redacted",
+        ),
+        case(
+            "a redaction of an unknown note",
+            filled(),
+            &["redact", ID, "notes::nope"],
+            4,
+            "item_not_found",
+            "notes::nope",
+        ),
+        case(
+            "a redaction of no row",
+            filled(),
+            &["redact", ID],
+            2,
+            "usage",
+            "KEY",
+        ),
     ];
     let place = filled();
     let cursor = cursor_of(&place, OTHER);
@@ -380,7 +538,8 @@ fn requests() -> Vec<Case> {
 
 #[test]
 fn bad_input_says_what_to_do_and_leaves_nothing_half_written() {
-    for case in files().into_iter().chain(stores()).chain(requests()) {
+    let tables = [files(), stores(), requests(), copies()];
+    for case in tables.into_iter().flatten() {
         check(&case);
     }
 }

@@ -193,7 +193,14 @@ fn pages(place: &Place, id: &str, direction: &str, limits: &[&str]) -> Vec<Value
     loop {
         assert_eq!(
             keys(&page),
-            ["session_id", "through", "entries", "older", "newer"]
+            [
+                "session_id",
+                "generation",
+                "through",
+                "entries",
+                "older",
+                "newer"
+            ]
         );
         let next = page[&direction[2..]].as_str().map(str::to_owned);
         out.push(page);

@@ -45,8 +45,9 @@ pub use folio_core::{
 };
 pub use folio_projector::{RuntimeEventReadModel, Stats, TranscriptProjector};
 pub use folio_store::{
-    Admin, AppendBatch, Committed, ContributionBatch, Contributions, ErrorKind, ItemIndex, Ledger,
-    NewSession, RangeQuery, SessionFilter, SessionInfo, Store, StoreError,
+    Admin, AppendBatch, Committed, ContributionBatch, Contributions, CopyOptions, CopyOutcome,
+    CopyReport, ErrorKind, ItemIndex, Ledger, NewSession, RangeQuery, SessionFilter, SessionInfo,
+    Store, StoreError, copy_session,
 };
 pub use folio_transcript::{
     Entry, OnGap, Page, PagePosition, PageRequest, Through, TranscriptError, TranscriptService,

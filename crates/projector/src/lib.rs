@@ -13,4 +13,4 @@ pub use read_model::{
     ProjectedRow, RuntimeEventReadModel, TranscriptProjectionPage, TranscriptQuery,
 };
 pub use row::{Projected, TranscriptProjector, project_row};
-pub use stats::{Stats, Turns, Usage};
+pub use stats::{Inherited, Stats, Turns, Usage};

@@ -55,6 +55,14 @@ impl Usage {
         }
     }
 
+    fn take(&mut self, other: Self) {
+        self.input = self.input.saturating_sub(other.input);
+        self.output = self.output.saturating_sub(other.output);
+        self.cache_read = self.cache_read.saturating_sub(other.cache_read);
+        self.cache_write = self.cache_write.saturating_sub(other.cache_write);
+        self.reasoning = self.reasoning.saturating_sub(other.reasoning);
+    }
+
     fn add(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);
         self.output = self.output.saturating_add(other.output);
@@ -79,6 +87,21 @@ pub struct Turns {
     pub aborted: u64,
     /// Of all: their latest run has no end.
     pub open: u64,
+}
+
+/// What a fork shares with the session it was forked from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Inherited {
+    /// Events.
+    pub events: u64,
+    /// Messages typed by a person.
+    pub user_messages: u64,
+    /// Distinct messages of the model.
+    pub assistant_messages: u64,
+    /// Distinct calls that the model issued.
+    pub tool_calls: u64,
+    /// The usage that is the other session's.
+    pub usage: Usage,
 }
 
 /// Counts of a session.
@@ -114,8 +137,11 @@ pub struct Stats {
     pub unanswered_tool_calls: u64,
     /// Turns.
     pub turns: Turns,
-    /// The session's own usage.
+    /// The session's own usage; what it inherited is not in it.
     pub usage: Usage,
+    /// Of all that is counted here but for `usage`: inherited. Nothing where
+    /// the session is no fork.
+    pub inherited: Inherited,
     /// Times that the model's history was replaced by a summary.
     pub compactions: u64,
     /// The chain at the head.
@@ -130,6 +156,7 @@ impl Stats {
     pub async fn of(store: &dyn Store, id: &SessionId) -> Result<Self, StoreError> {
         let info = store.session(id).await?;
         let mut fold = Fold::default();
+        let mut inherited = Inherited::default();
         let mut events = 0;
         let mut from = 1;
         while from <= info.head {
@@ -143,9 +170,16 @@ impl Stats {
                 fold.event(&event)?;
                 from = event.ordinal + 1;
                 events += 1;
+                if event.ordinal == info.inherited {
+                    inherited = fold.so_far(events);
+                }
             }
         }
         let mut stats = fold.finish();
+        // A revision of what the other session was billed for counts here by
+        // what it adds.
+        stats.usage.take(inherited.usage);
+        stats.inherited = inherited;
         stats.session_id = id.as_str().to_owned();
         stats.events = events;
         stats.high_water = info.head;
@@ -330,6 +364,21 @@ impl Fold {
                 Some(Status::Aborted | Status::Cancelled) => "aborted",
                 _ => "completed",
             });
+        }
+    }
+
+    /// The counts of the events that were folded until now.
+    fn so_far(&self, events: u64) -> Inherited {
+        let mut usage = Usage::default();
+        for one in self.usage.values() {
+            usage.add(*one);
+        }
+        Inherited {
+            events,
+            user_messages: self.stats.user_messages,
+            assistant_messages: self.messages.len() as u64,
+            tool_calls: self.own_calls.len() as u64,
+            usage,
         }
     }
 

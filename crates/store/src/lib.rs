@@ -11,6 +11,7 @@
 mod blob;
 #[cfg(feature = "embedded")]
 mod care;
+mod copy;
 #[cfg(feature = "embedded")]
 mod embedded;
 pub mod engine;
@@ -36,6 +37,7 @@ pub mod rows;
 #[cfg(feature = "embedded")]
 mod view;
 
+pub use copy::{CopyOptions, CopyOutcome, CopyReport, copy_session};
 #[cfg(feature = "embedded")]
 pub use embedded::Embedded;
 pub use error::{ErrorKind, StoreError};

@@ -172,7 +172,7 @@ pub struct AuthorityChange {
     pub expected_rev: u64,
     /// The authority to pass to.
     pub to: Authority,
-    /// Replaces what the importer remembers, if given.
+    /// Replaces what the importer remembers, if given; empty text removes it.
     pub import_ref: Option<String>,
 }
 
@@ -746,6 +746,8 @@ pub trait Contributions: Send + Sync {
         id: &SessionId,
         source: &str,
     ) -> Result<ContributionStatus, StoreError>;
+    /// The logs of a session that hold facts, by name.
+    async fn contribution_sources(&self, id: &SessionId) -> Result<Vec<String>, StoreError>;
     /// Reads a bounded number of facts by (anchor, sequence).
     async fn contributions(
         &self,
@@ -928,7 +930,9 @@ pub trait Admin: Send + Sync {
     async fn verify(&self, id: &SessionId) -> Result<VerifyReport, StoreError>;
     /// Checks what the engine can check about its own files.
     async fn check(&self) -> Result<(), StoreError>;
-    /// Commits what was handed over and accepts nothing more.
+    /// Commits what was handed over and lets go of the files: the store can be
+    /// opened again at once. Whatever this handle is asked afterwards is
+    /// `store_closed`, but for closing it again.
     async fn close(&self) -> Result<(), StoreError>;
 }
 

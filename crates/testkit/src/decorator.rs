@@ -109,6 +109,7 @@ decorated! {
     }
     Contributions {
         async fn contribution_status(id: &SessionId, source: &str) -> ContributionStatus;
+        async fn contribution_sources(id: &SessionId) -> Vec<String>;
         async fn contributions(
             id: &SessionId,
             source: &str,

@@ -140,7 +140,7 @@ fn interrupted(path: &Path) -> Failure {
 }
 
 /// Lets the first Ctrl-C set a flag and the second one end the program.
-fn interruptible(cancel: &Arc<AtomicBool>) -> Result<(), Failure> {
+pub fn interruptible(cancel: &Arc<AtomicBool>) -> Result<(), Failure> {
     let code = Exit::Interrupted as i32;
     // In this order: the first signal finds the flag unset.
     signal_hook::flag::register_conditional_shutdown(SIGINT, code, Arc::clone(cancel))

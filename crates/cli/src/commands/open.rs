@@ -78,11 +78,11 @@ fn list(app: &mut App, listed: &[Listed]) -> Result<(), Failure> {
     app.out.line("")?;
     let hidden = listed.len().saturating_sub(LISTED);
     if hidden > 0 {
-        let text = format!(
-            "… {}: {}",
-            count(hidden as u64, "older session"),
-            app.command("sessions")
-        );
+        let mut text = format!("… {}", count(hidden as u64, "older session"));
+        if app.keeps() {
+            text.push_str(": ");
+            text.push_str(&app.command("sessions"));
+        }
         app.out.line(&app.out.paint(style::DIM, &text))?;
     }
     for session in listed.iter().skip(hidden) {

@@ -4,7 +4,9 @@
 //! `{"session_id","authority","followed","events","items","created_at",
 //! "last_event_at","title","chain"}`. Times are milliseconds since 1970,
 //! `last_event_at` is null where there is no event; `title` is the first line
-//! that a person typed, at most 80 columns, or null. Where either cannot be
+//! that a person typed, at most 80 columns, or null. A fork has `forked_from`,
+//! null where that session is deleted, and `inherited`, the last ordinal that it
+//! shares with it, besides. Where time or title cannot be
 //! read it is null too, and a warning on standard error says so. A session that
 //! cannot be read at all is an error there, and the command ends with exit code
 //! 6. For people the list is by time, the newest last.
@@ -79,7 +81,7 @@ impl Listed {
 
     /// The session as a JSON line.
     pub fn to_json(&self) -> String {
-        serde_json::json!({
+        let mut line = serde_json::json!({
             "session_id": self.info.id.as_str(),
             "authority": self.info.authority.as_str(),
             "followed": self.info.followed,
@@ -92,8 +94,13 @@ impl Listed {
                 Title::None | Title::Damaged => None,
             },
             "chain": hex(&self.info.chain),
-        })
-        .to_string()
+        });
+        if self.info.inherited > 0 {
+            let parent = self.info.forked_from.as_ref().map(SessionId::as_str);
+            line["forked_from"] = parent.into();
+            line["inherited"] = self.info.inherited.into();
+        }
+        line.to_string()
     }
 
     /// Writes the session for people.
@@ -109,6 +116,12 @@ impl Listed {
             Title::None => "(no prompt)",
             Title::Damaged => "?",
         };
+        let fork = match (&self.info.forked_from, self.info.inherited) {
+            (_, 0) => String::new(),
+            (Some(parent), at) => format!("  fork of {parent} at {at}"),
+            (None, at) => format!("  fork at {at} of a deleted session"),
+        };
+        let facts = format!("{facts}{fork}");
         out.line(&format!("{id}  {}", out.paint(style::DIM, &facts)))?;
         out.line(&format!(
             "  {}",

@@ -1,7 +1,7 @@
 //! `folio show`: a page of a session.
 //!
-//! With `--json` one line, the page: `{"session_id","through":{"runtime":n},
-//! "entries":[{"key","revision","row"} | {"key","revision","fragment":
+//! With `--json` one line, the page: `{"session_id","generation","through":
+//! {"runtime":n},"entries":[{"key","revision","row"} | {"key","revision","fragment":
 //! {"byte_offset","total_bytes","digest","data"}} | {"gap":{"source","from",
 //! "to","code"}}],"older":cursor|null,"newer":cursor|null}`. With `--all` one
 //! entry a line, from the beginning to the end.
@@ -204,6 +204,9 @@ fn readable(app: &mut App, page: &Joined) -> Result<(), Failure> {
         ("newer", &page.newer, "This is the end."),
     ] {
         let text = match cursor {
+            Some(_) if !app.keeps() => {
+                format!("{name}: more rows; name a store that stays to read them")
+            }
             Some(cursor) => {
                 let rest = format!("show {} --cursor {cursor}", page.session.as_str());
                 format!("{name}: {}", app.command(&rest))

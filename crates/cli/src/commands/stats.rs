@@ -6,13 +6,15 @@
 //! "unanswered_tool_calls","turns":{"total","unprompted","completed","failed",
 //! "aborted","open"},"usage":{"input","output","cache_read","cache_write",
 //! "reasoning"},"inherited":{"events","user_messages","assistant_messages",
-//! "tool_calls","usage":{…}},"compactions","chain"}`.
+//! "tool_calls","usage":{…}},"compactions","chain"}`. `inherited` is what a fork
+//! shares with the session that it was forked from: a part of every count but
+//! `usage`, which is the session's own.
 
 use crate::app::App;
 use crate::failure::{Exit, Failure};
 use crate::output::style;
 use crate::select;
-use crate::text::{Tokens, hex, number};
+use crate::text::{Tokens, count, hex, number};
 use folio_projector::{Stats, Usage};
 use serde_json::{Value, json};
 
@@ -41,7 +43,7 @@ fn facts(stats: &Stats) -> Vec<(&'static str, String)> {
         .filter(|(_, count)| **count > 0)
         .map(|(kind, count)| format!("{} {kind}", number(*count)))
         .collect();
-    vec![
+    let mut facts = vec![
         ("events", number(stats.events)),
         ("rows", rows.join(", ")),
         ("user messages", number(stats.user_messages)),
@@ -79,7 +81,23 @@ fn facts(stats: &Stats) -> Vec<(&'static str, String)> {
         ("tokens", tokens(&stats.usage).to_string()),
         ("compactions", number(stats.compactions)),
         ("chain", hex(&stats.chain)),
-    ]
+    ];
+    let inherited = &stats.inherited;
+    if inherited.events > 0 {
+        facts.push((
+            "of these inherited",
+            format!(
+                "{}, {}, {}, {}",
+                count(inherited.events, "event"),
+                count(inherited.user_messages, "user message"),
+                count(inherited.assistant_messages, "assistant message"),
+                count(inherited.tool_calls, "tool call"),
+            ),
+        ));
+        let usage = tokens(&inherited.usage).to_string();
+        facts.push(("inherited tokens", format!("{usage}; not in the above")));
+    }
+    facts
 }
 
 /// The buckets as a prompt and an answer.
@@ -96,7 +114,7 @@ fn tokens(usage: &Usage) -> Tokens {
 }
 
 fn to_json(stats: &Stats) -> Value {
-    let turns = &stats.turns;
+    let (turns, inherited) = (&stats.turns, &stats.inherited);
     json!({
         "session_id": stats.session_id,
         "events": stats.events,
@@ -119,13 +137,12 @@ fn to_json(stats: &Stats) -> Value {
             "open": turns.open,
         },
         "usage": usage(&stats.usage),
-        // A session without a parent brought nothing along.
         "inherited": {
-            "events": 0,
-            "user_messages": 0,
-            "assistant_messages": 0,
-            "tool_calls": 0,
-            "usage": usage(&Usage::default()),
+            "events": inherited.events,
+            "user_messages": inherited.user_messages,
+            "assistant_messages": inherited.assistant_messages,
+            "tool_calls": inherited.tool_calls,
+            "usage": usage(&inherited.usage),
         },
         "compactions": stats.compactions,
         "chain": hex(&stats.chain),

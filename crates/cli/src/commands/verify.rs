@@ -6,10 +6,11 @@
 //! has the error as its finding, and `session_id` is null where not even its id
 //! can be read. Without a session the store's own files are checked first; what
 //! is wrong with them is told on standard error, and the sessions are verified
-//! all the same. Findings end the command with exit code 6.
+//! all the same. Findings end the command with exit code 6. Erasures that are
+//! not complete are no finding; a warning on standard error tells them.
 
 use crate::app::App;
-use crate::failure::{Exit, Failure, advice};
+use crate::failure::{Exit, Failure, advice, warn};
 use crate::output::style;
 use crate::select;
 use crate::text::{count, plain};
@@ -60,6 +61,21 @@ pub async fn run(app: &mut App, session: Option<&str>) -> Result<Exit, Failure> 
         app.out
             .line(&format!("{}  {verdict}  {looked}", seen.name()))?;
         tell(app, &report.findings)?;
+    }
+    let pending = store.pending_erasures().await?;
+    if pending > 0 {
+        // What was found is seen before what is still to do.
+        app.out.flush()?;
+        let message = format!(
+            "{} not complete: bytes of what was deleted or redacted are still in the files; \
+             `folio maintain` removes them",
+            if pending == 1 {
+                "1 erasure is".to_owned()
+            } else {
+                format!("{} are", count(pending, "erasure"))
+            }
+        );
+        warn(json, "erasures_pending", &message);
     }
     if exit != Exit::Ok && !app.out.json {
         app.out.line(

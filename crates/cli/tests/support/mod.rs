@@ -12,9 +12,13 @@ pub fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples")
 }
 
+/// The kinds of stores that stay.
+pub const KINDS: [&str; 2] = ["sqlite", "redb"];
+
 /// A folder with a store in it.
 pub struct Place {
     pub dir: TempDir,
+    kind: &'static str,
 }
 
 /// How a command ended.
@@ -26,8 +30,18 @@ pub struct Ran {
 
 impl Place {
     pub fn new() -> Self {
+        Self::of("sqlite")
+    }
+
+    /// A place whose store is of some kind.
+    pub fn of(kind: &'static str) -> Self {
         let dir = tempfile::tempdir().expect("a folder for the test");
-        Self { dir }
+        Self { dir, kind }
+    }
+
+    /// The store as a command line names it.
+    pub fn name(&self) -> String {
+        format!("{}:{}", self.kind, self.store().display())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -59,7 +73,7 @@ impl Place {
             .env("HOME", self.dir.path())
             .env("APPDATA", self.dir.path())
             .env("XDG_DATA_HOME", self.path("data"))
-            .env("FOLIO_STORE", format!("sqlite:{}", self.store().display()))
+            .env("FOLIO_STORE", self.name())
             .env("TZ", "UTC")
             .stdin(Stdio::null());
     }

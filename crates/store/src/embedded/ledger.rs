@@ -1,6 +1,6 @@
 //! Sessions and their events.
 
-use super::{Embedded, MAX_LISTED, closed};
+use super::{Embedded, MAX_LISTED};
 use crate::engine::{Engine, WriteTxn, Writes};
 use crate::line::Line;
 use crate::page::{info, stored};
@@ -96,8 +96,8 @@ impl<E: Engine> Ledger for Embedded<E> {
             }
             session.authority = change.to;
             session.authority_rev += 1;
-            if change.import_ref.is_some() {
-                session.import_ref.clone_from(&change.import_ref);
+            if let Some(import_ref) = &change.import_ref {
+                session.import_ref = (!import_ref.is_empty()).then(|| import_ref.clone());
             }
             txn.apply(&Writes {
                 sessions: vec![session.clone()],
@@ -126,7 +126,7 @@ impl<E: Engine> Ledger for Embedded<E> {
         let id = id.clone();
         let mut batch = Some(prepare(&id, batch)?);
         self.write(move |txn, engine| {
-            let batch = batch.take().ok_or_else(closed)?;
+            let batch = batch.take().ok_or_else(StoreError::closed)?;
             let needs = needs(&batch);
             let is_alive = |owner| engine.is_alive(owner);
             let found = fetch(txn, id.as_str(), &batch, needs, &is_alive)?;
@@ -215,7 +215,7 @@ impl<E: Engine> Ledger for Embedded<E> {
         loop {
             commits.borrow_and_update();
             if self.watch.is_stopped() {
-                return Err(closed());
+                return Err(StoreError::closed());
             }
             let (session, log) = self.read(|snapshot| session_and_log(snapshot, id.as_str()))?;
             let head = log.head;
@@ -226,7 +226,7 @@ impl<E: Engine> Ledger for Embedded<E> {
             if head > after {
                 return Ok(head);
             }
-            commits.changed().await.map_err(|_| closed())?;
+            commits.changed().await.map_err(|_| StoreError::closed())?;
         }
     }
 }

@@ -48,6 +48,16 @@ impl<E: Engine> Contributions for Embedded<E> {
         })
     }
 
+    async fn contribution_sources(&self, id: &SessionId) -> Result<Vec<String>, StoreError> {
+        self.read(|snapshot| {
+            let (_, log) = session_and_log(snapshot, id.as_str())?;
+            let logs = snapshot.contrib_logs(log.log_no)?.into_iter();
+            let mut sources: Vec<_> = logs.map(|log| log.source).collect();
+            sources.sort_unstable();
+            Ok(sources)
+        })
+    }
+
     async fn contributions(
         &self,
         id: &SessionId,
