@@ -239,7 +239,7 @@ pub fn next(model: &Model) -> BoxedStrategy<Op> {
         (3, put_blob()),
         (2, read_blob(model)),
         (6, set_authority(model)),
-        (4, upload()),
+        (4, upload(model)),
         (5, put_view(model)),
         (1, (0..VIEWS).prop_map(|view| Op::DropView { view }).boxed()),
         (
@@ -279,7 +279,7 @@ fn failed(model: &Model) -> BoxedStrategy<Op> {
         2 => fork(model),
         2 => redact(model),
         1 => set_authority(model),
-        2 => upload(),
+        4 => upload(model),
         1 => put_blob(),
         1 => put_view(model),
         1 => (session(model), 0..3_u8)
@@ -428,13 +428,18 @@ fn put_blob() -> BoxedStrategy<Op> {
         .boxed()
 }
 
-fn upload() -> BoxedStrategy<Op> {
+fn upload(model: &Model) -> BoxedStrategy<Op> {
     let step = prop_oneof![
         2 => (0..CONTENTS).prop_map(|content| UploadStep::Begin { content }),
-        2 => (1_000..100_000_u32).prop_map(|bytes| UploadStep::Extend { bytes }),
+        3 => (1_000..100_000_u32).prop_map(|bytes| UploadStep::Extend { bytes }),
         1 => Just(UploadStep::Finish),
     ];
-    (0..UPLOADS, step)
+    let begun: Vec<u8> = model.uploads.keys().copied().collect();
+    let slot = match begun.is_empty() {
+        true => (0..UPLOADS).boxed(),
+        false => prop_oneof![2 => prop::sample::select(begun), 1 => 0..UPLOADS].boxed(),
+    };
+    (slot, step)
         .prop_map(|(slot, step)| Op::Upload { slot, step })
         .boxed()
 }

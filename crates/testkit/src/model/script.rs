@@ -19,7 +19,8 @@ pub enum Part {
     Clash(u16),
     /// What an import made of one record, in a run.
     Record(u8, u8),
-    /// An event of any session, as it is there now: maybe without its payload.
+    /// An event of any session, as it is there now: without its payload, if it
+    /// has such.
     Copy(u8, u16),
 }
 

@@ -543,8 +543,19 @@ impl Model {
                 Part::Copy(from, pick) => {
                     let from = self.sessions.get(from);
                     let there = from.map_or(&[][..], |from| from.events.as_slice());
-                    let at = usize::from(*pick).checked_rem(there.len());
-                    events.extend(at.map(|at| (*there[at].now).clone()));
+                    let there: Vec<&CanonicalEvent> =
+                        there.iter().map(|event| &*event.now).collect();
+                    let withheld = there
+                        .iter()
+                        .copied()
+                        .filter(|event| event.withheld.is_some());
+                    let withheld: Vec<_> = withheld.collect();
+                    let several = if withheld.is_empty() {
+                        &there
+                    } else {
+                        &withheld
+                    };
+                    events.extend(script::at(several, *pick).cloned());
                 }
                 Part::Clash(pick) => {
                     let old = script::at(&written, *pick);
