@@ -1,5 +1,5 @@
 //! Random histories over the store in one SQLite file, alone and beside the
-//! store in memory.
+//! store in memory and the simulated engine.
 
 use async_trait::async_trait;
 use folio_store::engine::Capabilities;
@@ -7,6 +7,7 @@ use folio_store::{Store, StoreError};
 use folio_store_sqlite::{SqliteConfig, open};
 use folio_testkit::conformance::StorePlace;
 use folio_testkit::model::{MemoryPlace, differential, run};
+use folio_testkit::simulated::SimulatedPlace;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -38,7 +39,20 @@ fn a_file_is_as_the_model_through_reopening() {
     run(sqlite, 20);
 }
 
+fn memory() -> Box<dyn StorePlace> {
+    Box::new(MemoryPlace)
+}
+
+fn simulated() -> Box<dyn StorePlace> {
+    Box::new(SimulatedPlace::default())
+}
+
+#[test]
+fn a_file_and_the_simulated_engine_hold_the_same() {
+    differential(&[simulated, sqlite], 10);
+}
+
 #[test]
 fn a_file_and_the_memory_hold_the_same() {
-    differential(&[|| Box::new(MemoryPlace), sqlite], 20);
+    differential(&[memory, simulated, sqlite], 10);
 }

@@ -126,13 +126,14 @@ impl Uploads {
         self.put(upload, Upload::default());
     }
 
-    /// Adds content. An upload that fails is lost, and what arrived of it goes
-    /// with the next scrub.
+    /// Adds content, with what commits the pieces of it. An upload that fails
+    /// is lost, whatever its commit came to, and what arrived of it goes with a
+    /// scrub when its handle is gone.
     pub(crate) fn extend(
         &self,
-        txn: &mut dyn WriteTxn,
         upload: BlobUpload,
         content: &[u8],
+        commit: impl FnOnce(&Writes) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let mut state = self.take(upload)?;
         state.digest.update(content);
@@ -146,7 +147,7 @@ impl Uploads {
             writes.pieces.push((upload.0, state.pieces, bytes.to_vec()));
             state.pieces += 1;
         }
-        txn.apply(&writes)?;
+        commit(&writes)?;
         self.put(upload, state);
         Ok(())
     }

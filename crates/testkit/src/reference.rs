@@ -147,14 +147,23 @@ fn number(at: usize) -> u32 {
     u32::try_from(at + 1).expect("a test has few runs")
 }
 
+/// Whether the run that begins with an event belongs to this transcript; the
+/// runs of child agents do not.
+pub fn is_inline(first: &CanonicalEvent) -> bool {
+    let view = first.view();
+    let continues = view.raw(Field::SourceKind) == Some("\"continuation\"")
+        && view.raw(Field::LineageAgentId).is_none();
+    !is_opening(first) || view.raw(Field::ParentRunId).is_none() || continues
+}
+
+fn is_opening(event: &CanonicalEvent) -> bool {
+    matches!(&*event.view().kind(), "run_opened" | "invocation_opened")
+}
+
 fn open(event: &CanonicalEvent) -> Run {
     let view = event.view();
     let turn_id = event.spine.turn_id.as_str();
-    let opening = matches!(&*view.kind(), "run_opened" | "invocation_opened");
-    let continues = view.raw(Field::SourceKind) == Some("\"continuation\"")
-        && view.raw(Field::LineageAgentId).is_none();
-    let child = opening && view.raw(Field::ParentRunId).is_some() && !continues;
-    let facts = if opening {
+    let facts = if is_opening(event) {
         RunFacts::of_opening(&view, turn_id)
     } else {
         RunFacts {
@@ -164,7 +173,7 @@ fn open(event: &CanonicalEvent) -> Run {
     };
     Run {
         spine: event.spine.clone(),
-        inline: !child,
+        inline: is_inline(event),
         facts,
     }
 }

@@ -55,6 +55,12 @@ fn histories_hold_what_they_promise() {
                 }
             }
             for session in after.sessions.values() {
+                let withheld = session.events.iter().filter_map(|event| event.now.withheld);
+                let sources = withheld.filter(|withheld| !withheld.payload);
+                sources.for_each(|_| count("source gone"));
+                let notes = session.notes.values().flatten();
+                let copies = notes.filter(|note| note.redacted && session.generation == 0);
+                copies.for_each(|_| count("facts copied"));
                 let writers = session.events.iter().map(|event| event.writer);
                 let writers: BTreeSet<u64> = writers.collect();
                 if writers.len() > 2 {
@@ -83,6 +89,10 @@ fn histories_hold_what_they_promise() {
         "Release",
         "PutBlob",
         "ReadBlob",
+        "Upload",
+        "PutView",
+        "DropView",
+        "Wait",
         "SetAuthority",
         "payload gone",
         "facts gone",
@@ -109,6 +119,11 @@ fn histories_hold_what_they_promise() {
         "item_not_found",
         "authority_changed",
         "authority_transition",
+        "upload_unknown",
+        "view_moved",
+        "view_version",
+        "source gone",
+        "facts copied",
     ];
     for what in wanted {
         let count = seen.get(what).copied().unwrap_or_default();
@@ -154,8 +169,8 @@ impl Flaw for Stray {
 #[test]
 fn what_failed_and_comes_back_is_found() {
     let failure = found(|| wrong(Stray));
-    let last = format!("{:?}", failure.history.last());
-    assert!(last.contains("Failed"), "{last}");
+    let history = format!("{:?}", failure.history);
+    assert!(history.contains("Failed"), "{history}");
 }
 
 /// It leaves the payload where it was.

@@ -33,8 +33,12 @@ impl<E: Engine> Blobs for Embedded<E> {
     async fn extend_blob(&self, upload: BlobUpload, content: Vec<u8>) -> Result<(), StoreError> {
         blob::check_len(&content)?;
         let uploads = Arc::clone(&self.uploads);
-        self.write(move |txn, _| uploads.extend(txn, upload, &content))
-            .await
+        self.hand_over(move |engine| {
+            uploads.extend(upload, &content, |writes| {
+                engine.write(&mut |txn| txn.apply(writes))
+            })
+        })
+        .await
     }
 
     async fn finish_blob(&self, upload: BlobUpload) -> Result<BlobInfo, StoreError> {

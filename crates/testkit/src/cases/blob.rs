@@ -39,6 +39,7 @@ pub(crate) const CASES: &[Case] = cases!("blob":
     another_handle_reads_and_cites: MultiProcess,
     a_blob_is_there_after_reopening: Durable,
     what_nobody_cites_is_collected_after_reopening: Durable,
+    an_upload_whose_commit_failed_is_lost: FailedCommit,
 );
 
 type Place = Box<dyn StorePlace>;
@@ -638,4 +639,23 @@ async fn what_nobody_cites_is_collected_after_reopening(place: Place) {
     assert_eq!(code(lost), "upload_unknown");
     assert_eq!(store.scrub().await.unwrap().blobs, 2);
     assert_eq!(code(store.blob(&id).await), "blob_not_found");
+}
+
+async fn an_upload_whose_commit_failed_is_lost(place: Place) {
+    let s = Bench::open(&*place).await;
+    let content = content(PIECE + 9);
+    let upload = s.store.begin_blob().await.unwrap();
+    place.fail_next_commit().await.unwrap();
+    let extend = s.store.extend_blob(upload, content.clone()).await;
+    assert_eq!(extend.unwrap_err().kind(), ErrorKind::Indeterminate);
+    // A blob of which a piece may be missing must not come to be.
+    let more = s.store.extend_blob(upload, content.clone()).await;
+    assert_eq!(code(more), "upload_unknown");
+    assert_eq!(code(s.store.finish_blob(upload).await), "upload_unknown");
+    let missing = s.store.blob(&BlobId::of(&content)).await;
+    assert_eq!(code(missing), "blob_not_found");
+    // It can be put anew.
+    let id = put(&*s.store, &content).await.id;
+    let read = s.store.read_blob(&id, 0, usize::MAX).await.unwrap();
+    assert!(read == content, "what was put is read");
 }

@@ -205,6 +205,9 @@ fn tell(factories: &[Factory], model: Model, history: &[Op], seen: &dyn Fn()) ->
                 }
                 model = after;
             }
+            for subject in &mut subjects {
+                subject.check_waits(&model, true)?;
+            }
             agree(&subjects, &model).await
         })
 }
@@ -212,6 +215,7 @@ fn tell(factories: &[Factory], model: Model, history: &[Op], seen: &dyn Fn()) ->
 async fn step_of(subject: &mut Subject, before: &Model, op: &Op, after: &Model) -> Check {
     subject.apply(before, op, after).await?;
     subject.check(after).await?;
+    subject.check_waits(after, false)?;
     subject.check_walks(after).await
 }
 

@@ -14,6 +14,10 @@ use proptest::strategy::Union;
 pub const SESSIONS: u8 = 6;
 /// The number of contents that blobs have.
 pub const CONTENTS: u8 = 4;
+/// The number of views that a history writes.
+pub const VIEWS: u8 = 2;
+/// The number of uploads that a caller remembers.
+pub const UPLOADS: u8 = 2;
 /// The contribution logs that a history writes.
 pub const SOURCES: [&str; 3] = ["notes", "git", "ci.log"];
 
@@ -31,8 +35,9 @@ pub enum Op {
     Append(Append),
     /// Two tasks append at the same time; the first one began first.
     Together(Append, Append),
-    /// A batch is appended, the sync fails, and the store is opened again.
-    Failed(Append),
+    /// Something is done, the sync fails, and the store goes on, or is opened
+    /// again.
+    Failed { op: Box<Op>, reopen: bool },
     /// A session is forked, at its head or near it or beyond.
     Fork { parent: u8, at: u16, child: u8 },
     /// A session is deleted.
@@ -55,6 +60,8 @@ pub enum Op {
     Release { session: u8 },
     /// A blob is put, at once or in pieces of so many bytes.
     PutBlob { content: u8, pieces: Option<u32> },
+    /// A blob arrives over several operations. It may never be finished.
+    Upload { slot: u8, step: UploadStep },
     /// A part of a blob is read.
     ReadBlob { content: u8, from: u32, bytes: u32 },
     /// A session passes to another authority.
@@ -64,6 +71,36 @@ pub enum Op {
         revision: Revision,
         import_ref: Option<u8>,
     },
+    /// Entries of a view are written.
+    PutView(PutView),
+    /// A view is dropped.
+    DropView { view: u8 },
+    /// A task waits for the event so many behind the last one but one.
+    Wait { session: u8, ahead: u8 },
+}
+
+/// What becomes of an upload.
+#[derive(Debug, Clone, Copy)]
+pub enum UploadStep {
+    /// It begins. What was begun in its slot is forgotten by the caller.
+    Begin { content: u8 },
+    /// So many of its bytes arrive.
+    Extend { bytes: u32 },
+    /// The rest arrives, and it becomes a blob.
+    Finish,
+}
+
+/// Entries of a view, in numbers: keys with values.
+#[derive(Debug, Clone)]
+pub struct PutView {
+    pub view: u8,
+    pub version: u32,
+    pub session: u8,
+    /// Whether the caller knows the mark.
+    pub knows_mark: bool,
+    /// Where the mark moves: an ordinal, at times one that is not yet.
+    pub to: u16,
+    pub entries: Vec<(u8, Option<u8>)>,
 }
 
 /// A batch, in numbers.
@@ -91,6 +128,8 @@ pub struct Append {
 pub struct Facts {
     pub source: u8,
     pub facts: Vec<(u8, u16, u8)>,
+    /// One more, as a session has it now: without its payload, if it has such.
+    pub copy: Option<(u8, u16)>,
 }
 
 /// Under which lease a batch is written.
@@ -122,6 +161,8 @@ pub enum Key {
     Item(u16),
     /// One of the entries of the session's contribution logs.
     Fact(u16),
+    /// The key before it, once more.
+    Again,
     /// Nothing that exists.
     Missing,
 }
@@ -195,12 +236,21 @@ pub fn next(model: &Model) -> BoxedStrategy<Op> {
             3,
             there().prop_map(|session| Op::Release { session }).boxed(),
         ),
-        (3, put_blob().boxed()),
+        (3, put_blob()),
         (2, read_blob(model)),
-        (6, set_authority(model).boxed()),
+        (6, set_authority(model)),
+        (4, upload(model)),
+        (5, put_view(model)),
+        (1, (0..VIEWS).prop_map(|view| Op::DropView { view }).boxed()),
+        (
+            2,
+            (there(), 0..4_u8)
+                .prop_map(|(session, ahead)| Op::Wait { session, ahead })
+                .boxed(),
+        ),
     ];
     if model.durable {
-        ops.push((3, appends(model).prop_map(Op::Failed).boxed()));
+        ops.push((5, failed(model)));
         ops.push((
             3,
             any::<bool>()
@@ -217,6 +267,32 @@ fn together(model: &Model) -> BoxedStrategy<Op> {
             // Through one handle: which of two is faster is nobody's to say.
             (second.session, second.second) = (first.session, first.second);
             Op::Together(first, second)
+        })
+        .boxed()
+}
+
+/// What one commit does, so that its failure undoes all of it.
+fn failed(model: &Model) -> BoxedStrategy<Op> {
+    let op = prop_oneof![
+        6 => appends(model).prop_map(Op::Append),
+        1 => create(model),
+        2 => fork(model),
+        2 => redact(model),
+        1 => set_authority(model),
+        4 => upload(model),
+        1 => put_blob(),
+        1 => put_view(model),
+        1 => (session(model), 0..3_u8)
+            .prop_map(|(session, holder)| Op::Acquire { session, holder }),
+        1 => session(model).prop_map(|session| Op::Delete {
+            session,
+            revision: Revision::Any,
+        }),
+    ];
+    (op, any::<bool>())
+        .prop_map(|(op, reopen)| Op::Failed {
+            op: Box::new(op),
+            reopen,
         })
         .boxed()
 }
@@ -314,6 +390,7 @@ fn key() -> BoxedStrategy<Key> {
     prop_oneof![
         12 => any::<u16>().prop_map(Key::Item),
         4 => any::<u16>().prop_map(Key::Fact),
+        2 => Just(Key::Again),
         1 => Just(Key::Missing),
     ]
     .boxed()
@@ -348,6 +425,47 @@ fn put_blob() -> BoxedStrategy<Op> {
     let pieces = prop::option::of(1_000..100_000_u32);
     (0..CONTENTS, pieces)
         .prop_map(|(content, pieces)| Op::PutBlob { content, pieces })
+        .boxed()
+}
+
+fn upload(model: &Model) -> BoxedStrategy<Op> {
+    let step = prop_oneof![
+        2 => (0..CONTENTS).prop_map(|content| UploadStep::Begin { content }),
+        3 => (1_000..100_000_u32).prop_map(|bytes| UploadStep::Extend { bytes }),
+        1 => Just(UploadStep::Finish),
+    ];
+    let begun: Vec<u8> = model.uploads.keys().copied().collect();
+    let slot = match begun.is_empty() {
+        true => (0..UPLOADS).boxed(),
+        false => prop_oneof![2 => prop::sample::select(begun), 1 => 0..UPLOADS].boxed(),
+    };
+    (slot, step)
+        .prop_map(|(slot, step)| Op::Upload { slot, step })
+        .boxed()
+}
+
+fn put_view(model: &Model) -> BoxedStrategy<Op> {
+    let entries = prop::collection::vec((0..6_u8, prop::option::weighted(0.8, 0..9_u8)), 0..4);
+    let version = prop_oneof![8 => Just(1_u32), 2 => Just(2), 1 => Just(3)];
+    let knows_mark = prop::bool::weighted(0.9);
+    (
+        0..VIEWS,
+        version,
+        session(model),
+        knows_mark,
+        any::<u16>(),
+        entries,
+    )
+        .prop_map(|(view, version, session, knows_mark, to, entries)| {
+            Op::PutView(PutView {
+                view,
+                version,
+                session,
+                knows_mark,
+                to,
+                entries,
+            })
+        })
         .boxed()
 }
 
@@ -395,9 +513,14 @@ fn batch(
     };
     let facts = (
         0..3_u8,
-        prop::collection::vec((0..6_u8, any::<u16>(), 0..2_u8), 1..4),
+        prop::collection::vec((0..6_u8, any::<u16>(), 0..2_u8), 0..4),
+        prop::option::weighted(0.4, (0..SESSIONS, any::<u16>())),
     )
-        .prop_map(|(source, facts)| Facts { source, facts });
+        .prop_map(|(source, facts, copy)| Facts {
+            source,
+            facts,
+            copy,
+        });
     let marks = (
         prop::option::weighted(0.2, prop::bool::weighted(0.8)),
         rare(importer),
@@ -436,7 +559,8 @@ fn part(first_run: u8) -> BoxedStrategy<Part> {
     prop_oneof![
         30 => spec(first_run).prop_map(Part::New),
         6 => (1..10_u8).prop_map(Part::Workload),
-        1 => (0..SESSIONS, any::<u16>()).prop_map(|(from, pick)| Part::Copy(from, pick)),
+        2 => (0..SESSIONS, any::<u16>()).prop_map(|(from, pick)| Part::Copy(from, pick)),
+        2 => (first_run..first_run + 3, 0..3_u8).prop_map(|(run, of)| Part::Record(run, of)),
         1 => prop_oneof![
             3 => any::<u16>().prop_map(Part::Again),
             1 => any::<u16>().prop_map(Part::Clash)

@@ -17,7 +17,10 @@ pub enum Part {
     Again(u16),
     /// The id of an event that the session has, with another content.
     Clash(u16),
-    /// An event of any session, as it is there now: maybe without its payload.
+    /// What an import made of one record, in a run.
+    Record(u8, u8),
+    /// An event of any session, as it is there now: without its payload, if it
+    /// has such.
     Copy(u8, u16),
 }
 
@@ -104,6 +107,21 @@ pub fn workload(number: u8) -> &'static [CanonicalEvent] {
 pub fn clash(session: &str, id: &str) -> CanonicalEvent {
     let mut events = Events::new(session).run("clash", "clash");
     events.user(id, "another content")
+}
+
+/// The events that an import made of a record, the same whenever it is
+/// repeated. The first one keeps the record.
+pub fn record(session: &str, run: u8, record: u8) -> Vec<CanonicalEvent> {
+    let mut events = Events::new(session).run(&format!("q{run}"), &format!("u{}", run / 2));
+    let source = format!(",\"source\":{{\"record\":{record}}},\"sourceHoles\":[1]");
+    [source.as_str(), ""]
+        .into_iter()
+        .zip(0..)
+        .map(|(source, part)| {
+            let id = format!("record-{run}-{record}-{part}");
+            events.raw(&id, &format!("\"role\":\"user\",\"author\":\"user\",\"content\":{{\"kind\":\"text\",\"text\":\"part {part}\"}}{source}"))
+        })
+        .collect()
 }
 
 /// Makes an event for a session that has some already.

@@ -4,16 +4,16 @@
 //! Where a request breaks several rules the order in which they are looked at
 //! decides which of them is told; that order is the port's, for all adapters.
 
-use super::op::{Append, CONTENTS, Key, LeaseUse, Op, Revision, SOURCES};
+use super::op::{Append, CONTENTS, Key, LeaseUse, Op, PutView, Revision, SOURCES, UploadStep};
 use super::script::{self, Part};
 use crate::check::{Row, session_id};
 use crate::reference;
 use folio_codec::{
     Digest, EMPTY_CHAIN, body_digest, chain_next, event_digest, fact_digest, facts_chain_next,
 };
-use folio_core::claims::claims;
+use folio_core::claims::{Form, claims};
 use folio_core::item::{Lane, Part as ItemPart};
-use folio_core::redact::redacted_body;
+use folio_core::redact::{body_without_source, has_source, redacted_body};
 use folio_core::{
     Authority, CanonicalEvent, Fact, FactOp, Field, ForeignId, Item, ItemKind, Json, Position,
     SessionId, Spine, key,
@@ -36,7 +36,7 @@ pub enum Answer {
     Committed(Committed),
     /// Payload was taken out.
     Redacted(Redaction),
-    /// So many blobs were collected.
+    /// So many blobs were collected, unfinished ones included.
     Collected(u64),
     /// Bytes of a blob.
     Bytes(Vec<u8>),
@@ -57,7 +57,8 @@ pub struct Event {
     pub run_no: u32,
     pub event_seq: u64,
     pub chain: Digest,
-    /// The contents that it cites, each once, by address.
+    /// The contents that it cites, each once, by address. What is redacted
+    /// cites nothing.
     pub cites: BTreeSet<Digest>,
 }
 
@@ -72,7 +73,9 @@ pub struct Run {
 /// An entry of a contribution log.
 #[derive(Debug, Clone)]
 pub struct Note {
+    /// As it is now.
     pub fact: Fact,
+    /// The digest of the fact as it was written.
     pub digest: Digest,
     pub chain: Digest,
     pub redacted: bool,
@@ -98,6 +101,23 @@ pub struct Session {
     workload: u8,
 }
 
+/// A view.
+#[derive(Debug, Clone)]
+pub struct View {
+    pub version: u32,
+    /// How far it has seen each session, by its life.
+    pub marks: BTreeMap<u64, u64>,
+    /// Keys with the life of the session that wrote them last, and the value.
+    pub entries: BTreeMap<u8, (u64, u8)>,
+}
+
+/// A blob that is arriving.
+#[derive(Debug, Clone, Copy)]
+pub struct Upload {
+    pub content: u8,
+    pub arrived: usize,
+}
+
 /// The whole ledger.
 #[derive(Debug, Clone)]
 pub struct Model {
@@ -107,6 +127,12 @@ pub struct Model {
     /// The contents that are stored, each with whether the open handle has put
     /// it.
     pub blobs: BTreeMap<u8, bool>,
+    /// The uploads that can go on.
+    pub uploads: BTreeMap<u8, Upload>,
+    /// The uploads that were begun and not finished: those of the open handle,
+    /// and those of handles that are gone.
+    stages: (u64, u64),
+    pub views: BTreeMap<u8, View>,
     lives: u64,
     events: u64,
     /// What the last operation must answer.
@@ -248,8 +274,12 @@ impl Session {
         let log = self.notes.entry(source).or_default();
         let before = log.len();
         let mut highest = 0;
-        for fact in &batch.facts {
-            let digest = fact_digest(&fact.canonical());
+        for (at, fact) in batch.facts.iter().enumerate() {
+            let withheld = batch.withheld.iter().find(|(of, _)| *of == at);
+            let digest = match withheld {
+                Some((_, digest)) => *digest,
+                None => fact_digest(&fact.canonical()),
+            };
             match log.iter().find(|note| note.fact.id == fact.id) {
                 Some(known) if known.digest == digest => continue,
                 Some(_) => return Err("fact_id_conflict"),
@@ -262,56 +292,102 @@ impl Session {
                 fact: fact.clone(),
                 digest,
                 chain,
-                redacted: false,
+                redacted: withheld.is_some(),
             });
         }
         Ok(((log.len() - before) as u64, log.len() as u64, highest))
     }
 
-    /// The ordinals of the events that an item is made of.
-    fn made_of(&self, item: &Item, chunks: &[u64]) -> BTreeSet<u64> {
-        let own = item.need.iter().filter(|need| match need.part {
-            ItemPart::FirstChunk | ItemPart::Final | ItemPart::Closer => true,
-            ItemPart::Mark => need.lane == Lane::Thinking,
-            ItemPart::Call | ItemPart::Request => false,
-        });
-        let mut ordinals: BTreeSet<u64> = own.map(|need| need.ordinal).collect();
-        ordinals.extend(chunks);
-        if matches!(item.kind, ItemKind::Call | ItemKind::Result) {
-            let local = item.base().split_once(':').map_or("", |(_, local)| local);
-            let call = format!("{}:{local}", ItemKind::Call.as_str());
-            let opened = self.runs[item.run_no as usize - 1].opened;
-            for (ordinal, event) in (1..=item.revision).zip(&self.events) {
-                if ordinal >= opened && is_chunk_of(&event.now, &call) {
-                    ordinals.insert(ordinal);
-                }
+    /// The ordinals of the events that a redaction of one of its items takes:
+    /// those that the item is made of, and those that speak for it although it
+    /// does not show them. What shows in another item of the same identity
+    /// stays.
+    fn taken_with(&self, item: &Item, items: &[(Item, Vec<u64>)]) -> BTreeSet<u64> {
+        let (mut mine, mut others) = (BTreeSet::new(), BTreeSet::new());
+        for (other, chunks) in items
+            .iter()
+            .filter(|(other, _)| other.base() == item.base())
+        {
+            let shown = if other.position == item.position {
+                &mut mine
+            } else {
+                &mut others
+            };
+            let own = other.need.iter().filter(|need| match need.part {
+                ItemPart::Call => false,
+                ItemPart::Mark => need.lane == Lane::Thinking,
+                _ => true,
+            });
+            shown.extend(own.map(|need| need.ordinal));
+            shown.extend(chunks);
+        }
+        let opened = self.runs[item.run_no as usize - 1].opened;
+        for (ordinal, event) in (1..).zip(&self.events) {
+            let hidden = ordinal >= opened && !others.contains(&ordinal);
+            if hidden && self.speaks_for(event, item) {
+                mine.insert(ordinal);
             }
         }
-        ordinals
+        mine
+    }
+
+    /// Whether an event is a chunk of an item, reasoning of it that shows
+    /// nothing, or a request for the permission of a call.
+    fn speaks_for(&self, event: &Event, item: &Item) -> bool {
+        let view = event.now.view();
+        let spine = &event.now.spine;
+        let names = |field| {
+            let turn = view.text(Field::ScopeTurnId);
+            let turn = turn.as_deref().unwrap_or(spine.turn_id.as_str());
+            let id = view.text(field).unwrap_or_default();
+            *key::base_key(item.kind, turn, &id) == *item.base()
+        };
+        match (item.kind, &*view.kind()) {
+            (ItemKind::Assistant, "text" | "thinking") => {
+                let opened = self.runs[event.run_no as usize - 1].opened;
+                let first = &self.events[usize::try_from(opened - 1).expect("few events")];
+                let claims = claims(&view, spine, reference::is_inline(&first.now));
+                claims.own.iter().any(|claim| {
+                    matches!(claim.form, Form::Partial | Form::Mark) && *claim.base == *item.base()
+                })
+            }
+            (ItemKind::Call, "function_call" | "function_response")
+            | (ItemKind::Result, "function_response")
+                if view.partial =>
+            {
+                names(Field::CallId)
+            }
+            (ItemKind::Call, _) => {
+                view.raw(Field::RequestToolUseId).is_some() && names(Field::RequestToolUseId)
+            }
+            _ => false,
+        }
+    }
+
+    /// The ordinal of the event that keeps the source record of an import of
+    /// which another event was made.
+    fn source_of(&self, event: &Event) -> Option<u64> {
+        let (stem, _) = event.written.id.as_str().rsplit_once('-')?;
+        let (ordinal, first) = self.known(&format!("{stem}-0"))?;
+        has_source(first.now.body()).then_some(ordinal)
     }
 }
 
-/// Whether an event is a chunk of the arguments or the output of a call.
-fn is_chunk_of(event: &CanonicalEvent, call: &str) -> bool {
-    let view = event.view();
-    if !view.partial || !matches!(&*view.kind(), "function_call" | "function_response") {
-        return false;
+impl Event {
+    /// What is left of it without its payload, or only without the source
+    /// record that it keeps; nothing, if all of it may stay.
+    fn redacted(&self, payload: bool) -> Option<Arc<CanonicalEvent>> {
+        let view = self.now.view();
+        let left = if payload {
+            redacted_body(view.body())
+        } else {
+            body_without_source(view.body())
+        };
+        let cites = payload && !self.cites.is_empty();
+        let digest = body_digest(&view);
+        let changed = cites || left != view.body();
+        changed.then(|| Arc::new((*self.now).clone().with_body(&left, digest, payload)))
     }
-    let turn = view.text(Field::ScopeTurnId);
-    let turn = turn
-        .as_deref()
-        .unwrap_or_else(|| event.spine.turn_id.as_str());
-    let id = view.text(Field::CallId).unwrap_or_default();
-    let claimed = claims(&view, &event.spine, true).call;
-    &*key::base_key(ItemKind::Call, turn, &id) == call || claimed.as_deref() == Some(call)
-}
-
-/// What is left of an event; nothing, if all of it may stay.
-fn redacted(event: &CanonicalEvent) -> Option<CanonicalEvent> {
-    let view = event.view();
-    let left = redacted_body(view.body());
-    let digest = body_digest(&view);
-    (left != view.body()).then(|| event.clone().with_body(&left, digest, true))
 }
 
 impl Model {
@@ -321,6 +397,9 @@ impl Model {
             durable,
             sessions: BTreeMap::new(),
             blobs: BTreeMap::new(),
+            uploads: BTreeMap::new(),
+            stages: (0, 0),
+            views: BTreeMap::new(),
             lives: 0,
             events: 0,
             outcomes: Vec::new(),
@@ -341,17 +420,17 @@ impl Model {
                 }
                 outcomes
             }
-            Op::Failed(append) => {
-                let batch = before.batch(append);
-                let outcome = self.attempt(|model| model.append(append, &batch));
-                if outcome.is_ok() {
+            Op::Failed { op, reopen } => match self.attempt(|model| model.apply(op)) {
+                Ok(_) => {
                     self = before;
-                    self.open_again();
+                    self.lose_upload(op);
+                    if *reopen {
+                        self.open_again();
+                    }
                     vec![Err("indeterminate")]
-                } else {
-                    vec![outcome]
                 }
-            }
+                refused => vec![refused],
+            },
             _ => vec![self.attempt(|model| model.apply(op))],
         };
         self
@@ -421,12 +500,17 @@ impl Model {
             let (several, pick) = match key {
                 Key::Item(pick) => (&items, pick),
                 Key::Fact(pick) => (&facts, pick),
-                Key::Missing => return None,
+                Key::Again | Key::Missing => return None,
             };
             several.get(usize::from(*pick).checked_rem(several.len())?)
         };
-        let named = |wanted| key(wanted).map_or_else(|| "user:nobody".to_owned(), Clone::clone);
-        keys.iter().map(named).collect()
+        let mut named: Vec<String> = Vec::new();
+        for wanted in keys {
+            let last = named.last().filter(|_| matches!(wanted, Key::Again));
+            let found = key(wanted).or(last);
+            named.push(found.map_or_else(|| "user:nobody".to_owned(), Clone::clone));
+        }
+        named
     }
 
     /// The batch of an append, without its lease.
@@ -450,14 +534,28 @@ impl Model {
                     let more = whole.iter().skip(next).take(usize::from(*count)).cloned();
                     events.extend(more.collect::<Vec<_>>());
                 }
+                Part::Record(run, record) => {
+                    events.extend(script::record(id.as_str(), *run, *record));
+                }
                 Part::Again(pick) => {
                     events.extend(script::at(&written, *pick).cloned());
                 }
                 Part::Copy(from, pick) => {
                     let from = self.sessions.get(from);
                     let there = from.map_or(&[][..], |from| from.events.as_slice());
-                    let at = usize::from(*pick).checked_rem(there.len());
-                    events.extend(at.map(|at| (*there[at].now).clone()));
+                    let there: Vec<&CanonicalEvent> =
+                        there.iter().map(|event| &*event.now).collect();
+                    let withheld = there
+                        .iter()
+                        .copied()
+                        .filter(|event| event.withheld.is_some());
+                    let withheld: Vec<_> = withheld.collect();
+                    let several = if withheld.is_empty() {
+                        &there
+                    } else {
+                        &withheld
+                    };
+                    events.extend(script::at(several, *pick).cloned());
                 }
                 Part::Clash(pick) => {
                     let old = script::at(&written, *pick);
@@ -481,7 +579,7 @@ impl Model {
         let contributions = append.facts.as_ref().map(|batch| {
             // The last anchor is one that does not exist.
             let anchors = head + events.len() as u64 + 1;
-            let facts = batch.facts.iter().map(|(id, anchor, text)| Fact {
+            let made = batch.facts.iter().map(|(id, anchor, text)| Fact {
                 id: ForeignId::new(format!("note-{id}")).expect("this is an id"),
                 op: FactOp::Put,
                 anchor: u64::from(*anchor) % (anchors + 1),
@@ -492,7 +590,23 @@ impl Model {
                 data: Some(Json::integer(u64::from(*text))),
             });
             let source = SOURCES[usize::from(batch.source)];
-            ContributionBatch::new(source, facts.collect())
+            let mut facts: Vec<Fact> = made.collect();
+            let mut withheld = Vec::new();
+            let copied = batch.copy.and_then(|(from, pick)| {
+                let log = self.sessions.get(&from)?.notes.get(source)?;
+                let redacted: Vec<&Note> = log.iter().filter(|note| note.redacted).collect();
+                let all = || log.iter().collect();
+                let several: Vec<&Note> = if redacted.is_empty() { all() } else { redacted };
+                script::at(&several, pick)
+            });
+            if let Some(note) = copied {
+                withheld.extend(note.redacted.then_some((facts.len(), note.digest)));
+                facts.push(note.fact.clone());
+            }
+            ContributionBatch {
+                withheld,
+                ..ContributionBatch::new(source, facts)
+            }
         });
         AppendBatch {
             contributions,
@@ -512,10 +626,14 @@ impl Model {
         let id = name(append.session);
         let numbers = self.events + 1;
         self.events += batch.events.len() as u64;
+        let native = batch.writer == Writer::Native;
+        let facts = batch.contributions.as_ref();
+        if native && facts.is_some_and(|facts| !facts.withheld.is_empty()) {
+            return Err("event_withheld");
+        }
         if batch.events.iter().any(|event| event.session_id != id) {
             return Err("session_mismatch");
         }
-        let native = batch.writer == Writer::Native;
         if native && batch.events.iter().any(|event| event.withheld.is_some()) {
             return Err("event_withheld");
         }
@@ -557,7 +675,12 @@ impl Model {
                 return Err("head_mismatch");
             }
         }
-        if batch.cites.iter().any(|(_, blob)| !blobs.contains(&blob.0)) {
+        // What is present cites what it cited then.
+        let mut new = batch.cites.iter().filter(|(at, _)| {
+            let id = batch.events[*at].id.as_str();
+            session.known(id).is_none()
+        });
+        if new.any(|(_, blob)| !blobs.contains(&blob.0)) {
             return Err("blob_not_found");
         }
         let mut events = Vec::new();
@@ -601,7 +724,7 @@ impl Model {
                 let batch = self.batch(append);
                 return self.append(append, &batch);
             }
-            Op::Together(..) | Op::Failed(_) => unreachable!("these are several steps"),
+            Op::Together(..) | Op::Failed { .. } => unreachable!("these are several steps"),
             Op::Create {
                 session,
                 authority,
@@ -670,6 +793,10 @@ impl Model {
                     session.import_ref = Some(import_ref(*number));
                 }
             }
+            Op::Upload { slot, step } => self.upload(*slot, *step)?,
+            Op::PutView(put) => self.put_view(put)?,
+            Op::DropView { view } => drop(self.views.remove(view)),
+            Op::Wait { session, .. } => drop(self.session(*session)?),
         }
         Ok(Answer::Done)
     }
@@ -746,55 +873,171 @@ impl Model {
         if there.lease.is_some() {
             return Err("session_leased");
         }
+        let life = there.life;
         self.sessions.remove(&session);
+        self.forget_seen(life);
         Ok(())
     }
 
     fn redact(&mut self, session: u8, keys: &[String]) -> Result<Redaction, &'static str> {
         let here = self.readable(session)?;
         let items = reference::items(&here.now());
-        let mut ordinals = BTreeSet::new();
-        let mut facts = Vec::new();
+        let (mut ordinals, mut sources) = (BTreeSet::new(), BTreeSet::new());
+        let mut facts = BTreeSet::new();
         for wanted in keys {
-            if let Some((item, chunks)) = items.iter().find(|(item, _)| *item.key == **wanted) {
-                ordinals.extend(here.made_of(item, chunks));
+            if let Some((item, _)) = items.iter().find(|(item, _)| *item.key == **wanted) {
+                let taken = here.taken_with(item, &items);
+                let events = (1..).zip(&here.events);
+                let events = events.filter(|(ordinal, _)| taken.contains(ordinal));
+                sources.extend(events.filter_map(|(_, event)| here.source_of(event)));
+                ordinals.extend(taken);
                 continue;
             }
             let (source, id) = wanted.split_once("::").ok_or("item_not_found")?;
             let log = here.notes.get(source).ok_or("item_not_found")?;
             let at = log.iter().position(|note| note.fact.id.as_str() == id);
-            facts.push((source.to_owned(), at.ok_or("item_not_found")? as u64 + 1));
+            facts.insert((source.to_owned(), at.ok_or("item_not_found")? as u64 + 1));
         }
-        let gone: BTreeMap<u64, Arc<CanonicalEvent>> = (1..)
+        // Events by their number, each with whether its payload is gone.
+        let gone: BTreeMap<u64, (bool, Arc<CanonicalEvent>)> = (1..)
             .zip(&here.events)
-            .filter(|(ordinal, _)| ordinals.contains(ordinal))
-            .filter_map(|(_, event)| Some((event.number, Arc::new(redacted(&event.now)?))))
+            .filter_map(|(ordinal, event)| {
+                let payload = ordinals.contains(&ordinal);
+                let hit = payload || sources.contains(&ordinal);
+                let left = hit.then(|| event.redacted(payload)).flatten()?;
+                Some((event.number, (payload, left)))
+            })
             .collect();
         let here = self.session_mut(session)?;
         let mut changed = false;
         for (source, seq) in &facts {
             let log = here.notes.get_mut(source.as_str());
             let at = usize::try_from(*seq - 1).expect("few entries");
-            if let Some(note) = log.and_then(|log| log.get_mut(at)) {
-                changed |= !note.redacted;
+            let note = log.and_then(|log| log.get_mut(at));
+            if let Some(note) = note.filter(|note| !note.redacted) {
+                changed = true;
                 note.redacted = true;
+                note.fact = note.fact.clone().redacted();
             }
         }
+        let mut hits = Vec::new();
         for (name, other) in &mut self.sessions {
             let mut hit = changed && *name == session;
             for event in &mut other.events {
-                if let Some(left) = gone.get(&event.number) {
+                if let Some((payload, left)) = gone.get(&event.number) {
                     event.now = Arc::clone(left);
+                    if *payload {
+                        event.cites.clear();
+                    }
                     hit = true;
                 }
             }
-            other.generation += u32::from(hit);
+            if hit {
+                other.generation += 1;
+                hits.push(other.life);
+            }
         }
+        hits.into_iter().for_each(|life| self.forget_seen(life));
         Ok(Redaction {
             ordinals: ordinals.into_iter().collect(),
-            facts,
+            facts: facts.into_iter().collect(),
             generation: self.session(session)?.generation,
         })
+    }
+
+    /// Views have seen nothing of a life of a session.
+    fn forget_seen(&mut self, life: u64) {
+        for view in self.views.values_mut() {
+            view.marks.remove(&life);
+            view.entries.retain(|_, (of, _)| *of != life);
+        }
+    }
+
+    /// The mark that the writer of a view names, and the one that it sets.
+    pub fn marks(&self, put: &PutView) -> (u64, u64) {
+        let session = self.sessions.get(&put.session);
+        let view = self.views.get(&put.view);
+        let view = view.filter(|view| view.version == put.version);
+        let seen = session.and_then(|session| view?.marks.get(&session.life));
+        let seen = seen.copied().unwrap_or(0);
+        let head = session.map_or(0, Session::head);
+        let to = u64::from(put.to) % (head + head / 16 + 2);
+        if put.knows_mark {
+            (seen, to.max(seen))
+        } else {
+            (seen + 1, to)
+        }
+    }
+
+    fn put_view(&mut self, put: &PutView) -> Result<(), &'static str> {
+        let (from, to) = self.marks(put);
+        if from > to {
+            return Err("watermark_unknown");
+        }
+        let session = self.readable(put.session)?;
+        if to > session.head() {
+            return Err("watermark_unknown");
+        }
+        let life = session.life;
+        let stored = self.views.get(&put.view);
+        if stored.is_some_and(|view| view.version > put.version) {
+            return Err("view_version");
+        }
+        let stored = stored.filter(|view| view.version == put.version);
+        let seen = stored.and_then(|view| view.marks.get(&life));
+        if seen.copied().unwrap_or(0) != from {
+            return Err("view_moved");
+        }
+        let mut view = stored.cloned().unwrap_or(View {
+            version: put.version,
+            marks: BTreeMap::new(),
+            entries: BTreeMap::new(),
+        });
+        view.marks.insert(life, to);
+        for (key, value) in &put.entries {
+            match value {
+                Some(value) => drop(view.entries.insert(*key, (life, *value))),
+                None => drop(view.entries.remove(key)),
+            }
+        }
+        self.views.insert(put.view, view);
+        Ok(())
+    }
+
+    fn upload(&mut self, slot: u8, step: UploadStep) -> Result<(), &'static str> {
+        if let UploadStep::Begin { content } = step {
+            let begun = Upload {
+                content,
+                arrived: 0,
+            };
+            self.uploads.insert(slot, begun);
+            self.stages.0 += 1;
+            return Ok(());
+        }
+        let upload = self.uploads.get_mut(&slot).ok_or("upload_unknown")?;
+        match step {
+            UploadStep::Extend { bytes } => {
+                let all = content(upload.content).len();
+                upload.arrived = all.min(upload.arrived + bytes as usize);
+            }
+            _ => {
+                let content = upload.content;
+                self.uploads.remove(&slot);
+                self.stages.0 -= 1;
+                self.blobs.insert(content, true);
+            }
+        }
+        Ok(())
+    }
+
+    /// An upload to which something failed is lost; what arrived of it stays
+    /// as long as the handle.
+    fn lose_upload(&mut self, op: &Op) {
+        if let Op::Upload { slot, step } = op
+            && !matches!(step, UploadStep::Begin { .. })
+        {
+            self.uploads.remove(slot);
+        }
     }
 
     /// Whether an event of a session cites a content.
@@ -809,7 +1052,7 @@ impl Model {
         let mut blobs = std::mem::take(&mut self.blobs);
         blobs.retain(|content, held| *held || self.is_cited(*content));
         self.blobs = blobs;
-        (before - self.blobs.len()) as u64
+        (before - self.blobs.len()) as u64 + std::mem::take(&mut self.stages.1)
     }
 
     /// What a handle held is held no more.
@@ -820,5 +1063,7 @@ impl Model {
         for held in self.blobs.values_mut() {
             *held = false;
         }
+        self.uploads.clear();
+        self.stages = (0, self.stages.0 + self.stages.1);
     }
 }

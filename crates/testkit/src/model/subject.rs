@@ -1,25 +1,35 @@
 //! A store that is compared with the model, and the comparison.
 
-use super::op::{Append, From, LeaseUse, Op, SOURCES, Walk};
+use super::op::{Append, From, LeaseUse, Op, SOURCES, UploadStep, VIEWS, Walk};
 use super::state::{Answer, Event, Model, Outcome, Session, address, content, holder, name};
-use crate::check::{Row, row};
+use crate::check::{Row, poll_once, row};
 use crate::conformance::{Need, StorePlace};
 use folio_codec::{EMPTY_CHAIN, encode_event};
 use folio_core::{Direction, EventId, Position};
 use folio_store::rows::RunRow;
 use folio_store::{
-    AuthorityChange, ContributionQuery, ItemPage, ItemQuery, KnownEvent, Lease, NewSession,
-    RangeQuery, SessionFilter, Start, Store, StoreError, StoredEvent,
+    AuthorityChange, BlobUpload, ContributionQuery, ItemPage, ItemQuery, KnownEvent, Lease,
+    NewSession, RangeQuery, SessionFilter, Start, Store, StoreError, StoredEvent, ViewBatch,
+    ViewQuery,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 /// What is wrong with a store, in words.
 pub type Check<T = ()> = Result<T, String>;
 
 /// How many walks are remembered.
 const WALKS: usize = 12;
+/// How many tasks wait at a time.
+const WAITS: usize = 6;
+/// How often, a millisecond apart, a task that must be done is asked.
+const PATIENCE: u32 = 10_000;
+/// An upload that nobody began.
+const NO_UPLOAD: BlobUpload = BlobUpload(u64::MAX);
 
 /// A place with its open store.
 pub struct Subject {
@@ -29,7 +39,21 @@ pub struct Subject {
     second: Option<Arc<dyn Store>>,
     /// The last lease of each session's name.
     leases: BTreeMap<u8, Lease>,
+    /// The last upload of each slot.
+    uploads: BTreeMap<u8, BlobUpload>,
     walks: Vec<Remembered>,
+    waits: Vec<Wait>,
+}
+
+/// A task that waits for a session to go on.
+struct Wait {
+    session: u8,
+    life: u64,
+    after: u64,
+    /// Whether it looks only when its store is closed or the history ends:
+    /// what happened in between it has missed.
+    sleeps: bool,
+    task: Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send>>,
 }
 
 /// Pages that were read once.
@@ -82,6 +106,25 @@ fn outcome<T>(answer: Result<T, StoreError>, told: impl FnOnce(T) -> Answer) -> 
     answer.map(told).map_err(|error| error.code())
 }
 
+/// The name of a view.
+fn view(number: u8) -> String {
+    format!("view {number}")
+}
+
+impl Wait {
+    /// The answer of a task that must be done by now; it may still be on its
+    /// way.
+    fn answer(&mut self) -> Option<Result<u64, StoreError>> {
+        (0..PATIENCE).find_map(|_| match poll_once(&mut self.task) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => {
+                std::thread::sleep(Duration::from_millis(1));
+                None
+            }
+        })
+    }
+}
+
 impl Debug for Subject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Subject")
@@ -99,7 +142,9 @@ impl Subject {
             store,
             second: None,
             leases: BTreeMap::new(),
+            uploads: BTreeMap::new(),
             walks: Vec::new(),
+            waits: Vec::new(),
         };
         subject.open_second().await?;
         Ok(subject)
@@ -115,9 +160,16 @@ impl Subject {
     /// Opens the store again.
     async fn reopen(&mut self, closed: bool) -> Check {
         self.second = None;
+        let mut waits = std::mem::take(&mut self.waits);
         if closed {
             told("to close", self.store.close().await)?;
+            for wait in &mut waits {
+                let answer = wait.answer();
+                let answer = answer.ok_or("a closed store lets a task wait")?;
+                refused("a wait at a closed store", answer, "store_closed")?;
+            }
         }
+        drop(waits);
         // The handle must be gone before the store is opened again.
         self.store = crate::memory_store();
         self.store = told("to reopen", self.place.reopen().await)?;
@@ -133,9 +185,10 @@ impl Subject {
                 let (a, b) = tokio::join!(biased; a, b);
                 vec![a, b]
             }
-            Op::Failed(append) => return self.fail(before, append, after).await,
+            Op::Failed { op, reopen } => return self.fail(before, op, *reopen, after).await,
             Op::Append(append) => vec![self.append(before, append).await],
             Op::Walk(walk) => vec![self.walk(before, walk).await?],
+            Op::Wait { session, ahead } => vec![self.wait(before, *session, *ahead).await?],
             Op::Reopen { closed } => {
                 self.reopen(*closed).await?;
                 vec![Ok(Answer::Done)]
@@ -163,19 +216,99 @@ impl Subject {
         outcome(store.append(&id, batch).await, Answer::Committed)
     }
 
-    /// Appends a batch whose sync fails, where that can be made to happen.
-    async fn fail(&mut self, before: &Model, append: &Append, after: &Model) -> Check {
+    /// Does something whose sync fails, where that can be made to happen.
+    async fn fail(&mut self, before: &Model, op: &Op, reopen: bool, after: &Model) -> Check {
         let wanted = &after.outcomes;
-        if wanted != &vec![Err("indeterminate")] {
-            let outcome = self.append(before, append).await;
-            return same("the refusal", &vec![outcome], wanted);
-        }
-        if self.place.has(Need::FailedCommit) {
+        let fails = *wanted == [Err("indeterminate")];
+        let possible = self.place.has(Need::FailedCommit);
+        if fails && possible {
             told("to fail a commit", self.place.fail_next_commit().await)?;
-            let outcome = self.append(before, append).await;
-            same("the failed commit", &vec![outcome], wanted)?;
         }
-        self.reopen(false).await
+        if !fails || possible {
+            let outcome = match op {
+                Op::Append(append) => self.append(before, append).await,
+                _ => self.simple(before, op).await,
+            };
+            same("the failed commit", &vec![outcome], wanted)?;
+        } else if let Op::Upload { slot, step } = op
+            && !matches!(step, UploadStep::Begin { .. })
+        {
+            self.uploads.remove(slot);
+        }
+        if fails && reopen {
+            self.reopen(false).await?;
+        }
+        Ok(())
+    }
+
+    /// Begins to wait, or is answered at once.
+    async fn wait(&mut self, before: &Model, session: u8, ahead: u8) -> Check<Outcome> {
+        let id = name(session);
+        let Some(there) = before.sessions.get(&session) else {
+            return Ok(Err(match self.store.wait(&id, 0).await {
+                Ok(_) => "a session that is not there has a head",
+                Err(error) => error.code(),
+            }));
+        };
+        let after = (there.head() + u64::from(ahead)).saturating_sub(1);
+        let (store, life) = (Arc::clone(&self.store), there.life);
+        let mut wait = Wait {
+            session,
+            life,
+            after,
+            sleeps: life % 2 == 0,
+            task: Box::pin(async move { store.wait(&id, after).await }),
+        };
+        // Which life of the session it waits for is decided when it begins.
+        match poll_once(&mut wait.task) {
+            Poll::Ready(head) => {
+                let head = told("a wait", head)?;
+                same("the head that was waited for", &head, &there.head())?;
+                same("whether it is behind", &(head > after), &true)?;
+            }
+            Poll::Pending => {
+                same("whether it is ahead", &(there.head() <= after), &true)?;
+                self.waits.push(wait);
+                let old = self.waits.len().saturating_sub(WAITS);
+                self.waits.drain(..old);
+            }
+        }
+        Ok(Ok(Answer::Done))
+    }
+
+    /// Asks those who wait; at the end of a history also those who slept.
+    pub fn check_waits(&mut self, model: &Model, end: bool) -> Check {
+        let mut waits = std::mem::take(&mut self.waits);
+        for mut wait in waits.drain(..) {
+            if wait.sleeps && !end {
+                self.waits.push(wait);
+                continue;
+            }
+            let session = model.sessions.get(&wait.session);
+            let session = session.filter(|session| session.life == wait.life);
+            let what = format!("a wait for {} behind {}", name(wait.session), wait.after);
+            match session {
+                Some(session) if session.head() <= wait.after => {
+                    if let Poll::Ready(answer) = poll_once(&mut wait.task) {
+                        return Err(format!("{what}: {answer:?}"));
+                    }
+                    self.waits.push(wait);
+                }
+                Some(session) => {
+                    let answer = wait
+                        .answer()
+                        .ok_or_else(|| format!("{what} does not end"))?;
+                    same(what.as_str(), &told(&what, answer)?, &session.head())?;
+                }
+                None => {
+                    let answer = wait
+                        .answer()
+                        .ok_or_else(|| format!("{what} does not end"))?;
+                    refused(&what, answer, "session_not_found")?;
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn simple(&mut self, before: &Model, op: &Op) -> Outcome {
@@ -213,7 +346,10 @@ impl Subject {
             Op::Redact { session, keys } => {
                 let keys = before.keys(*session, keys);
                 let redact = store.redact(&name(*session), &keys).await;
-                outcome(redact, Answer::Redacted)
+                outcome(redact, |mut redaction| {
+                    redaction.facts.sort();
+                    Answer::Redacted(redaction)
+                })
             }
             Op::Scrub => {
                 let scrub = store.scrub().await;
@@ -272,9 +408,29 @@ impl Subject {
                 let change = store.set_authority(&name(*session), change).await;
                 outcome(change.map(drop), done)
             }
-            Op::Append(_) | Op::Together(..) | Op::Failed(_) | Op::Walk(_) | Op::Reopen { .. } => {
-                unreachable!("these are done elsewhere")
+            Op::Upload { slot, step } => outcome(self.upload(before, *slot, *step).await, done),
+            Op::PutView(put) => {
+                let (from, to) = before.marks(put);
+                let entries = put.entries.iter();
+                let entries =
+                    entries.map(|(key, value)| (vec![*key], value.map(|value| vec![value])));
+                let batch = ViewBatch {
+                    view: view(put.view),
+                    version: put.version,
+                    session: name(put.session),
+                    from,
+                    to,
+                    entries: entries.collect(),
+                };
+                outcome(store.put_view(batch).await, done)
             }
+            Op::DropView { view: number } => outcome(store.drop_view(&view(*number)).await, done),
+            Op::Append(_)
+            | Op::Together(..)
+            | Op::Failed { .. }
+            | Op::Walk(_)
+            | Op::Wait { .. }
+            | Op::Reopen { .. } => unreachable!("these are done elsewhere"),
         }
     }
 
@@ -288,6 +444,35 @@ impl Subject {
             self.store.extend_blob(upload, piece.to_vec()).await?;
         }
         self.store.finish_blob(upload).await.map(drop)
+    }
+
+    async fn upload(
+        &mut self,
+        before: &Model,
+        slot: u8,
+        step: UploadStep,
+    ) -> Result<(), StoreError> {
+        let store = &self.store;
+        if let UploadStep::Begin { .. } = step {
+            self.uploads.insert(slot, store.begin_blob().await?);
+            return Ok(());
+        }
+        let upload = self.uploads.get(&slot).copied().unwrap_or(NO_UPLOAD);
+        let known = before.uploads.get(&slot);
+        let all = known.map_or_else(Vec::new, |known| content(known.content));
+        let rest = all
+            .get(known.map_or(0, |known| known.arrived)..)
+            .unwrap_or_default();
+        match step {
+            UploadStep::Extend { bytes } => {
+                let some = rest.iter().take(bytes as usize).copied().collect();
+                store.extend_blob(upload, some).await
+            }
+            _ => {
+                store.extend_blob(upload, rest.to_vec()).await?;
+                store.finish_blob(upload).await.map(drop)
+            }
+        }
     }
 
     /// Reads pages, compares their rows with the model's, and remembers them.
@@ -373,8 +558,42 @@ impl Subject {
         Ok(())
     }
 
+    /// Compares what readers of every version see of the views.
+    async fn check_views(&self, model: &Model) -> Check {
+        for number in 0..VIEWS {
+            for version in 1..=3 {
+                let there = model.views.get(&number);
+                let there = there.filter(|there| there.version == version);
+                let entries = there.into_iter().flat_map(|there| &there.entries);
+                let wanted = entries.map(|(key, (_, value))| (vec![*key], vec![*value]));
+                let wanted: Vec<_> = wanted.collect();
+                let query = ViewQuery {
+                    view: view(number),
+                    version,
+                    from: Vec::new(),
+                    to: None,
+                    direction: Direction::Newer,
+                    limit: 100,
+                };
+                let found = self.store.view_entries(query).await;
+                let what = format!("the entries of {}, version {version}", view(number));
+                same(what.as_str(), &told(&what, found)?, &wanted)?;
+                for (session, info) in &model.sessions {
+                    let (view, id) = (view(number), name(*session));
+                    let mark = self.store.view_mark(&view, version, &id).await;
+                    let mark = told("a mark", mark)?;
+                    let wanted = there.and_then(|there| there.marks.get(&info.life));
+                    let wanted = wanted.copied().unwrap_or(0);
+                    same(format!("the mark of {id} in {view}"), &mark, &wanted)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Compares the whole store with the model.
     pub async fn check(&self, model: &Model) -> Check {
+        self.check_views(model).await?;
         for filter in [SessionFilter::All, SessionFilter::Readable] {
             let listed = self.store.sessions(filter, None, 1_000).await;
             let listed = told("the sessions", listed)?.into_iter();
@@ -546,10 +765,8 @@ impl Subject {
             let notes = (1..=query.through).zip(log);
             let mut notes: Vec<_> = notes
                 .map(|(seq, note)| {
-                    let fact = note.fact.clone();
-                    let left = if note.redacted { fact.redacted() } else { fact };
                     let withheld = note.redacted.then_some(note.digest);
-                    let kept = (seq, note.chain, left.canonical(), withheld);
+                    let kept = (seq, note.chain, note.fact.canonical(), withheld);
                     ((note.fact.anchor, seq), kept)
                 })
                 .collect();
