@@ -3,6 +3,7 @@
 use crate::reader::Tables;
 use folio_store::StoreError;
 use folio_store::engine::{Capabilities, Engine, ReadWork, WriteWork};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,28 +13,35 @@ pub struct MemoryEngine {
     tables: RwLock<Tables>,
     /// One writer at a time.
     writing: Mutex<()>,
+    closed: AtomicBool,
 }
 
 /// The one handle that a store in memory can have.
 const OWNER: u64 = 1;
 
 impl MemoryEngine {
-    fn current(&self) -> Tables {
-        self.tables
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    fn current(&self) -> Result<Tables, StoreError> {
+        self.is_open()?;
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(tables.clone())
+    }
+
+    fn is_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::closed());
+        }
+        Ok(())
     }
 }
 
 impl Engine for MemoryEngine {
     fn read(&self, work: ReadWork<'_>) -> Result<(), StoreError> {
-        work(&self.current())
+        work(&self.current()?)
     }
 
     fn write(&self, work: WriteWork<'_>) -> Result<(), StoreError> {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tables = self.current();
+        let mut tables = self.current()?;
         work(&mut tables)?;
         *self.tables.write().unwrap_or_else(PoisonError::into_inner) = tables;
         Ok(())
@@ -41,7 +49,7 @@ impl Engine for MemoryEngine {
 
     fn settle(&self) -> Result<(), StoreError> {
         // No commit fails.
-        Ok(())
+        self.is_open()
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -61,23 +69,27 @@ impl Engine for MemoryEngine {
     }
 
     fn check(&self) -> Result<(), StoreError> {
-        Ok(())
+        self.is_open()
     }
 
     fn rewrite(&self) -> Result<(), StoreError> {
         // What no state holds is gone.
-        Ok(())
+        self.is_open()
     }
 
     fn owner(&self) -> Result<u64, StoreError> {
-        Ok(OWNER)
+        self.is_open().map(|()| OWNER)
     }
 
     fn is_alive(&self, owner: u64) -> Result<bool, StoreError> {
-        Ok(owner == OWNER)
+        self.is_open().map(|()| owner == OWNER)
     }
 
     fn version(&self) -> Result<u64, StoreError> {
-        Ok(0)
+        self.is_open().map(|()| 0)
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Ordering::Release);
     }
 }

@@ -2,12 +2,18 @@
 //! to any more, and rows that lead to nothing.
 
 use crate::error::Error;
-use crate::rows::{KeyOf, Meta, Row, SpanRow, open};
+use crate::pieces;
+use crate::rows::{Entry, KeyOf, Mark, Meta, Row, open};
 use crate::tables::{Bytes, Tables, visit};
+use folio_codec::Digest;
 use folio_core::{Direction, Item};
-use folio_store::rows::{ContribLogRow, EventRow, FactRow, LogRow, RunRow, SegRow, SessionRow};
+use folio_store::engine::Counters;
+use folio_store::rows::{
+    BlobRow, ContribLogRow, EventRow, FactRow, LogRow, PIECE_BYTES, RunRow, ScrubRow, SegRow,
+    SessionRow, SpanRow, StageRow, ViewRow,
+};
 use redb::{Key, ReadableTable};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::Unbounded;
 
 /// How many problems are told.
@@ -64,18 +70,17 @@ impl Found {
         })
     }
 
-    /// Whether every entry of a table that finds rows leads to one.
-    fn finders<K: Key + 'static, R: Row>(
+    /// Whether every entry of a table that finds rows leads to one; the last
+    /// argument answers the name of a row that is gone.
+    fn finders<K: Key + 'static>(
         &mut self,
         name: &str,
         table: &impl ReadableTable<K, Bytes>,
-        rows: &impl ReadableTable<R::Key, Bytes>,
-        target: impl Fn(K::SelfType<'_>) -> KeyOf<'static, R>,
+        gone: impl Fn(K::SelfType<'_>) -> Result<Option<String>, Error>,
     ) -> Result<(), Error> {
         self.entries(name, table, |found, key, _| {
-            let target = target(key);
-            if rows.get(&target)?.is_none() {
-                found.tell(|| format!("{name}: nothing is at {}", R::name(&target)));
+            if let Some(gone) = gone(key)? {
+                found.tell(|| format!("{name}: nothing is at {gone}"));
             }
             Ok(())
         })
@@ -88,16 +93,37 @@ impl Found {
     }
 }
 
+/// The name of a row, if it is not there.
+fn gone<R: Row>(
+    table: &impl ReadableTable<R::Key, Bytes>,
+    key: KeyOf<'_, R>,
+) -> Result<Option<String>, Error> {
+    Ok(table.get(&key)?.is_none().then(|| R::name(&key)))
+}
+
+/// The numbers that other rows refer to.
+#[derive(Default)]
+struct Known {
+    logs: BTreeMap<u64, LogRow>,
+    indexes: BTreeSet<u64>,
+}
+
 /// Walks over every table of one state and answers what is wrong.
 pub fn everything(tables: &impl Tables) -> Result<Vec<String>, Error> {
     let mut found = Found::default();
-    let mut sessions = BTreeSet::new();
-    let mut logs = BTreeSet::new();
-    let mut spans = BTreeSet::new();
-    let mut contribs = BTreeSet::new();
+    meta(&mut found, tables)?;
+    let known = logs(&mut found, tables)?;
+    rows_of_logs(&mut found, tables, &known)?;
+    contributions(&mut found, tables, &known)?;
+    blobs(&mut found, tables)?;
+    views(&mut found, tables, &known)?;
+    Ok(found.0)
+}
+
+fn meta(found: &mut Found, tables: &impl Tables) -> Result<(), Error> {
     found.entries("meta", tables.meta()?, |found, key, value| {
         let whole = if key == "counters" {
-            open::<folio_store::engine::Counters>(&key, value).map(drop)
+            open::<Counters>(&key, value).map(drop)
         } else {
             open::<Meta>(&key, value).map(drop)
         };
@@ -105,39 +131,105 @@ pub fn everything(tables: &impl Tables) -> Result<Vec<String>, Error> {
             found.tell(|| error.to_string());
         }
         Ok(())
-    })?;
+    })
+}
+
+fn logs(found: &mut Found, tables: &impl Tables) -> Result<Known, Error> {
+    let mut known = Known::default();
+    let mut sessions = BTreeSet::new();
+    // A log without a session waits to be erased, or a fork reads it.
+    let mut excused = BTreeSet::new();
     found.rows(tables.sessions()?, |_, _, row: SessionRow| {
         sessions.insert(row.log_no);
     })?;
-    found.rows(tables.logs()?, |found, log_no, _: LogRow| {
-        found.unless(sessions.contains(&log_no), || {
-            format!("log {log_no} belongs to no session")
+    let targets = tables.sessions()?;
+    found.finders("sessions_log", tables.sessions_log()?, |(_, id)| {
+        gone::<SessionRow>(targets, id)
+    })?;
+    found.rows(tables.scrub()?, |_, _, row: ScrubRow| {
+        excused.insert(row.log_no);
+    })?;
+    found.rows(tables.logs()?, |_, log_no, row: LogRow| {
+        known.indexes.insert(row.index_no);
+        known.logs.insert(log_no, row);
+    })?;
+    let mut bases = BTreeMap::new();
+    found.rows(tables.spans()?, |found, (log_no, upto), row: SpanRow| {
+        found.unless(known.logs.contains_key(&log_no), || {
+            format!("a span belongs to no log {log_no}")
         });
-        logs.insert(log_no);
+        found.unless(known.logs.contains_key(&row.src), || {
+            format!("log {}, which log {log_no} reads, is missing", row.src)
+        });
+        excused.insert(row.src);
+        bases.insert(log_no, upto);
     })?;
-    for log_no in sessions.difference(&logs) {
-        found.tell(|| format!("a session has no log {log_no}"));
-    }
-    found.rows(tables.spans()?, |_, (log_no, _), _: SpanRow| {
-        spans.insert(log_no);
+    let targets = tables.spans()?;
+    found.finders("spans_src", tables.spans_src()?, |(_, upto, log_no)| {
+        gone::<SpanRow>(targets, (log_no, upto))
     })?;
-    for log_no in logs.difference(&spans) {
-        found.tell(|| format!("log {log_no} has no span"));
+    for (log_no, row) in &known.logs {
+        found.unless(
+            sessions.contains(log_no) || excused.contains(log_no),
+            || format!("log {log_no} belongs to no session"),
+        );
+        let base = bases.get(log_no).copied().unwrap_or(0);
+        found.unless(row.base == base, || {
+            format!("log {log_no} does not know what it was forked from")
+        });
     }
+    for log_no in sessions {
+        found.unless(known.logs.contains_key(&log_no), || {
+            format!("a session has no log {log_no}")
+        });
+    }
+    Ok(known)
+}
+
+fn rows_of_logs(found: &mut Found, tables: &impl Tables, known: &Known) -> Result<(), Error> {
     found.rows(tables.events()?, |found, key, _: EventRow| {
-        found.unless(logs.contains(&key.0), || {
+        found.unless(known.logs.contains_key(&key.0), || {
             format!("event {} belongs to no log {}", key.1, key.0)
         });
     })?;
     found.rows(tables.runs()?, |found, key, _: RunRow| {
-        found.unless(logs.contains(&key.0), || {
+        found.unless(known.logs.contains_key(&key.0), || {
             format!("run {} belongs to no log {}", key.1, key.0)
         });
     })?;
-    found.rows(tables.items()?, |_, _, _: Item| {})?;
-    found.rows(tables.item_segs()?, |_, _, _: SegRow| {})?;
+    found.rows(tables.items()?, |found, key, _: Item| {
+        found.unless(known.indexes.contains(&key.0), || {
+            format!("item {}.{} belongs to no index {}", key.1, key.2, key.0)
+        });
+    })?;
+    found.rows(tables.item_segs()?, |found, key, _: SegRow| {
+        found.unless(known.indexes.contains(&key.0), || {
+            format!("chunk {} belongs to no index {}", key.5, key.0)
+        });
+    })?;
+    let events = tables.events()?;
+    found.finders(
+        "event_ids",
+        tables.event_ids()?,
+        |(_, _, log_no, ordinal)| gone::<EventRow>(events, (log_no, ordinal)),
+    )?;
+    let runs = tables.runs()?;
+    let run = |(log_no, _, run_no): (u64, &str, u32)| gone::<RunRow>(runs, (log_no, run_no));
+    found.finders("runs_id", tables.runs_id()?, run)?;
+    found.finders("runs_inv", tables.runs_inv()?, run)?;
+    found.finders("runs_turn", tables.runs_turn()?, run)?;
+    let items = tables.items()?;
+    found.finders(
+        "item_keys",
+        tables.item_keys()?,
+        |(index_no, _, ordinal, slot)| gone::<Item>(items, (index_no, ordinal, slot)),
+    )
+}
+
+fn contributions(found: &mut Found, tables: &impl Tables, known: &Known) -> Result<(), Error> {
+    let mut contribs = BTreeSet::new();
     found.rows(tables.contrib_logs()?, |found, key, row: ContribLogRow| {
-        found.unless(logs.contains(&key.0), || {
+        found.unless(known.logs.contains_key(&key.0), || {
             format!(
                 "the notes log {} belongs to no log {}",
                 row.contrib_no, key.0
@@ -150,27 +242,88 @@ pub fn everything(tables: &impl Tables) -> Result<Vec<String>, Error> {
             format!("note {} belongs to no notes log {}", key.1, key.0)
         });
     })?;
-
-    found.finders::<_, EventRow>(
-        "event_ids",
-        tables.event_ids()?,
-        tables.events()?,
-        |(_, _, log_no, ordinal)| (log_no, ordinal),
-    )?;
-    let runs = tables.runs()?;
-    let run = |(log_no, _, run_no): (u64, &str, u32)| (log_no, run_no);
-    found.finders::<_, RunRow>("runs_id", tables.runs_id()?, runs, run)?;
-    found.finders::<_, RunRow>("runs_inv", tables.runs_inv()?, runs, run)?;
-    found.finders::<_, RunRow>("runs_turn", tables.runs_turn()?, runs, run)?;
-    found.finders::<_, Item>(
-        "item_keys",
-        tables.item_keys()?,
-        tables.items()?,
-        |(index_no, _, ordinal, slot)| (index_no, ordinal, slot),
-    )?;
-    let fact = |(contrib_no, _, seq): (u64, u64, u64)| (contrib_no, seq);
     let facts = tables.contrib_facts()?;
-    found.finders::<_, FactRow>("contrib_items", tables.contrib_items()?, facts, fact)?;
-    found.finders::<_, FactRow>("contrib_ids", tables.contrib_ids()?, facts, fact)?;
-    Ok(found.0)
+    let fact = |(contrib_no, _, seq): (u64, u64, u64)| gone::<FactRow>(facts, (contrib_no, seq));
+    found.finders("contrib_items", tables.contrib_items()?, fact)?;
+    found.finders("contrib_ids", tables.contrib_ids()?, fact)
+}
+
+fn blobs(found: &mut Found, tables: &impl Tables) -> Result<(), Error> {
+    // The pieces that a blob has, and those that it must have.
+    let mut stored: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut whole = BTreeMap::new();
+    let mut arriving = BTreeSet::new();
+    let pieces = tables.pieces()?;
+    found.entries("pieces", pieces, |found, (blob_no, piece, slice), _| {
+        if slice == 0 {
+            *stored.entry(blob_no).or_default() += 1;
+            if let Err(error) = pieces::get(pieces, blob_no, piece) {
+                found.tell(|| error.to_string());
+            }
+        }
+        Ok(())
+    })?;
+    found.rows(tables.blobs()?, |_, _, row: BlobRow| {
+        whole.insert(row.blob_no, row.len.div_ceil(PIECE_BYTES as u64));
+    })?;
+    found.rows(tables.stages()?, |found, blob_no, _: StageRow| {
+        arriving.insert(blob_no);
+        found.unless(!whole.contains_key(&blob_no), || {
+            format!("blob {blob_no} is stored and still arriving")
+        });
+    })?;
+    for (blob_no, count) in &whole {
+        found.unless(stored.get(blob_no).copied().unwrap_or(0) == *count, || {
+            format!("blob {blob_no} has lost a piece")
+        });
+    }
+    for blob_no in stored.keys() {
+        let is_known = whole.contains_key(blob_no) || arriving.contains(blob_no);
+        found.unless(is_known, || {
+            format!("pieces of number {blob_no} belong to no blob")
+        });
+    }
+    let (events, blobs) = (tables.events()?, tables.blobs()?);
+    let event = |log_no, ordinal| gone::<EventRow>(events, (log_no, ordinal));
+    let blob = |sha: &Digest| gone::<BlobRow>(blobs, sha);
+    found.finders(
+        "citations",
+        tables.citations()?,
+        |(log_no, ordinal, sha)| Ok(event(log_no, ordinal)?.or(blob(sha)?)),
+    )?;
+    found.finders("cited", tables.cited()?, |(sha, log_no, ordinal)| {
+        Ok(event(log_no, ordinal)?.or(blob(sha)?))
+    })
+}
+
+fn views(found: &mut Found, tables: &impl Tables, known: &Known) -> Result<(), Error> {
+    let mut views = BTreeSet::new();
+    found.rows(tables.views()?, |_, _, row: ViewRow| {
+        views.insert(row.view_no);
+    })?;
+    found.rows(tables.view_rows()?, |found, (view_no, _), row: Entry| {
+        found.unless(views.contains(&view_no), || {
+            format!("an entry belongs to no view {view_no}")
+        });
+        found.unless(known.logs.contains_key(&row.log_no), || {
+            format!(
+                "an entry of view {view_no} was made of no log {}",
+                row.log_no
+            )
+        });
+    })?;
+    let entries = tables.view_rows()?;
+    found.finders(
+        "view_rows_log",
+        tables.view_rows_log()?,
+        |(_, view_no, key)| gone::<Entry>(entries, (view_no, key)),
+    )?;
+    found.rows(tables.view_marks()?, |found, (log_no, view_no), _: Mark| {
+        found.unless(views.contains(&view_no), || {
+            format!("a mark belongs to no view {view_no}")
+        });
+        found.unless(known.logs.contains_key(&log_no), || {
+            format!("a mark of view {view_no} is about no log {log_no}")
+        });
+    })
 }

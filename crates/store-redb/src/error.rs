@@ -33,6 +33,14 @@ pub enum Error {
         /// The row in it.
         key: String,
     },
+    /// A row to be changed that is not there.
+    #[error("{table}, {key}: the stored row is missing; keep the files and restore from a copy")]
+    Missing {
+        /// The table.
+        table: &'static str,
+        /// The row in it.
+        key: String,
+    },
     /// Rows without the row that they belong to.
     #[error("{rows} were to be written without their {owner}")]
     Ownerless {
@@ -152,8 +160,11 @@ impl Error {
         match self {
             Self::Damaged { table, .. } => match *table {
                 "items" | "item_keys" | "item_segs" => (ErrorKind::Corrupt, "index_damaged"),
+                "pieces" => (ErrorKind::Corrupt, "blob_damaged"),
+                "view_rows" | "view_marks" => (ErrorKind::Corrupt, "view_damaged"),
                 _ => (ErrorKind::Corrupt, "row_damaged"),
             },
+            Self::Missing { .. } => (ErrorKind::Corrupt, "row_damaged"),
             Self::Exists { .. } => (ErrorKind::Corrupt, "row_exists"),
             Self::Ownerless { .. } => (ErrorKind::Invalid, "rows_without_owner"),
             Self::Panicked(_) => (ErrorKind::Corrupt, "database_damaged"),

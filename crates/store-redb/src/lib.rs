@@ -24,9 +24,11 @@
 mod check;
 mod config;
 mod engine;
+mod erase;
 mod error;
 mod health;
 mod overlay;
+mod pieces;
 mod reader;
 mod rows;
 mod schema;
@@ -38,4 +40,6 @@ mod writer;
 
 pub use config::RedbConfig;
 pub use engine::RedbEngine;
+#[doc(hidden)]
+pub use schema::Layer;
 pub use store::{RedbStore, open};

@@ -2,15 +2,17 @@
 
 use crate::error::Error;
 use crate::health::Health;
-use crate::rows::{KeyOf, Row, damaged};
-use crate::tables::{Bytes, Tables, collect, get, led_by, rows, visit};
-use folio_codec::hash64;
+use crate::pieces;
+use crate::rows::{Entry, KeyOf, Mark, Row, damaged, open};
+use crate::tables::{Bytes, GREATEST, LEAST, Tables, collect, get, led_by, rows, visit};
+use folio_codec::{Digest, hash64};
 use folio_core::item::{LanePart, Position};
 use folio_core::{Direction, Item};
 use folio_store::StoreError;
 use folio_store::engine::{Counters, Snapshot};
 use folio_store::rows::{
-    ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, SegRow, SessionRow,
+    BlobRow, ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
+    SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
 };
 use redb::ReadableTable;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -69,8 +71,7 @@ fn run_by(
 
 /// An event, or the mark of one that is damaged.
 fn event(key: (u64, u64), value: &[u8]) -> FoundEvent {
-    crate::rows::open::<EventRow>(&key, value)
-        .map_or(FoundEvent::Damaged { ordinal: key.1 }, FoundEvent::Whole)
+    open::<EventRow>(&key, value).map_or(FoundEvent::Damaged { ordinal: key.1 }, FoundEvent::Whole)
 }
 
 impl<T: Tables> Snapshot for Txn<'_, T> {
@@ -91,23 +92,45 @@ impl<T: Tables> Snapshot for Txn<'_, T> {
         self.read(|tables| get(tables.logs()?, log_no))
     }
 
-    fn event_ids(&self, family: u64, hash: u64) -> Result<Vec<u64>, StoreError> {
-        let (first, last) = (0, u64::MAX);
+    fn session_of_log(&self, log_no: u64) -> Result<Option<SessionRow>, StoreError> {
+        self.read(|tables| {
+            let (sessions, ids) = (tables.sessions()?, tables.sessions_log()?);
+            let bounds = led_by::<(u64, &'static str)>(log_no);
+            let found = collect(ids, bounds, Direction::Newer, 1, |(_, id), _| {
+                led_to(sessions, id, |row: &SessionRow| row.log_no == log_no)
+            })?;
+            Ok(found.into_iter().next())
+        })
+    }
+
+    fn spans(&self, log_no: u64) -> Result<Vec<SpanRow>, StoreError> {
+        self.read(|tables| {
+            let bounds = led_by::<(u64, u64)>(log_no);
+            rows(tables.spans()?, bounds, Direction::Newer, usize::MAX)
+        })
+    }
+
+    fn spans_of(&self, src: u64, limit: usize) -> Result<Vec<SpanRow>, StoreError> {
+        self.read(|tables| {
+            let (spans, readers) = (tables.spans()?, tables.spans_src()?);
+            let bounds = led_by::<(u64, u64, u64)>(src);
+            collect(readers, bounds, Direction::Older, limit, |key, _| {
+                let (_, upto, log_no) = key;
+                led_to(spans, (log_no, upto), |row: &SpanRow| row.src == src)
+            })
+        })
+    }
+
+    fn event_ids(&self, family: u64, hash: u64) -> Result<Vec<(u64, u64)>, StoreError> {
         let bounds = (
-            Included((family, hash, first, first)),
-            Included((family, hash, last, last)),
+            Included((family, hash, 0, 0)),
+            Included((family, hash, u64::MAX, u64::MAX)),
         );
         self.read(|tables| {
             let ids = tables.event_ids()?;
-            let mut found = collect(
-                ids,
-                bounds,
-                Direction::Newer,
-                usize::MAX,
-                |key, _| Ok(key.3),
-            )?;
-            found.sort_unstable();
-            Ok(found)
+            collect(ids, bounds, Direction::Newer, usize::MAX, |key, _| {
+                Ok((key.2, key.3))
+            })
         })
     }
 
@@ -321,6 +344,99 @@ impl<T: Tables> Snapshot for Txn<'_, T> {
                     hash64(row.id.as_bytes()) == hash
                 })
             })
+        })
+    }
+
+    fn blob(&self, sha: &Digest) -> Result<Option<BlobRow>, StoreError> {
+        self.read(|tables| get(tables.blobs()?, sha))
+    }
+
+    fn blobs(&self, after: Option<&Digest>, limit: usize) -> Result<Vec<BlobRow>, StoreError> {
+        let bounds = (after.map_or(Unbounded, Excluded), Unbounded);
+        self.read(|tables| rows(tables.blobs()?, bounds, Direction::Newer, limit))
+    }
+
+    fn stages(&self, after: u64, limit: usize) -> Result<Vec<StageRow>, StoreError> {
+        let bounds = (Excluded(after), Unbounded);
+        self.read(|tables| rows(tables.stages()?, bounds, Direction::Newer, limit))
+    }
+
+    fn piece(&self, blob_no: u64, piece: u32) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(|tables| pieces::get(tables.pieces()?, blob_no, piece))
+    }
+
+    fn is_cited(&self, sha: &Digest) -> Result<bool, StoreError> {
+        let bounds = (Included((sha, 0, 0)), Included((sha, u64::MAX, u64::MAX)));
+        self.read(|tables| {
+            let cited = tables.cited()?;
+            let found = collect(cited, bounds, Direction::Newer, 1, |_, _| Ok(()))?;
+            Ok(!found.is_empty())
+        })
+    }
+
+    fn citations(
+        &self,
+        log_no: u64,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, Digest)>, StoreError> {
+        let bounds = (
+            Included((log_no, from, &LEAST)),
+            Included((log_no, u64::MAX, &GREATEST)),
+        );
+        self.read(|tables| {
+            let citations = tables.citations()?;
+            collect(citations, bounds, Direction::Newer, limit, |key, _| {
+                Ok((key.1, *key.2))
+            })
+        })
+    }
+
+    fn view(&self, name: &str) -> Result<Option<ViewRow>, StoreError> {
+        self.read(|tables| get(tables.views()?, name))
+    }
+
+    fn view_value(&self, view_no: u64, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(|tables| {
+            let entry: Option<Entry> = get(tables.view_rows()?, (view_no, key))?;
+            Ok(entry.map(|entry| entry.value))
+        })
+    }
+
+    fn view_entries(
+        &self,
+        view_no: u64,
+        from: &[u8],
+        to: Option<&[u8]>,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<ViewEntry>, StoreError> {
+        if to.is_some_and(|to| from >= to) {
+            return Ok(Vec::new());
+        }
+        let (_, end) = led_by::<(u64, &'static [u8])>(view_no);
+        let end = to.map_or(end, |to| Excluded((view_no, to)));
+        let bounds = (Included((view_no, from)), end);
+        self.read(|tables| {
+            let entries = tables.view_rows()?;
+            collect(entries, bounds, direction, limit, |key, value| {
+                let entry: Entry = open(&key, value)?;
+                Ok((key.1.to_vec(), entry.value))
+            })
+        })
+    }
+
+    fn view_mark(&self, view_no: u64, log_no: u64) -> Result<u64, StoreError> {
+        self.read(|tables| {
+            let mark: Option<Mark> = get(tables.view_marks()?, (log_no, view_no))?;
+            Ok(mark.map_or(0, |Mark(ordinal)| ordinal))
+        })
+    }
+
+    fn scrubs(&self) -> Result<Vec<ScrubRow>, StoreError> {
+        self.read(|tables| {
+            let all = (Unbounded, Unbounded);
+            rows(tables.scrub()?, all, Direction::Newer, usize::MAX)
         })
     }
 }

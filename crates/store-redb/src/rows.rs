@@ -11,10 +11,11 @@ use folio_codec::{
 };
 use folio_core::item::{Lane, Position};
 use folio_core::{Authority, InvocationId, Item, RunId, SessionId, Spine, TurnId};
+use folio_store::BlobId;
 use folio_store::engine::Counters;
 use folio_store::rows::{
-    ContribLogRow, EventRow, FactRow, LogRow, RunRow, SegRow, SessionRow, event_checksum,
-    item_checksum,
+    BlobRow, ContribLogRow, EventRow, FactRow, LogRow, RunRow, ScrubRow, SegRow, SessionRow,
+    SpanRow, StageRow, ViewRow, entry_checksum, event_checksum, item_checksum,
 };
 use redb::{Key, Value};
 
@@ -64,6 +65,14 @@ fn unseal<R: Row>(key: &KeyOf<'_, R>, value: &[u8]) -> Option<R> {
 /// The error of a damaged row.
 pub fn damaged<R: Row>(key: &KeyOf<'_, R>) -> Error {
     Error::Damaged {
+        table: R::TABLE,
+        key: R::name(key),
+    }
+}
+
+/// The error of a row that must be there and is not.
+pub fn missing<R: Row>(key: &KeyOf<'_, R>) -> Error {
+    Error::Missing {
         table: R::TABLE,
         key: R::name(key),
     }
@@ -132,10 +141,9 @@ impl Row for Counters {
 
     fn pack(&self, out: &mut Writer) {
         out.byte(FORM);
-        out.varint(self.session_no);
-        out.varint(self.log_no);
-        out.varint(self.index_no);
-        out.varint(self.contrib_no);
+        for number in self.numbers() {
+            out.varint(number);
+        }
     }
 
     fn sum(&self, key: &KeyOf<'_, Self>, packed: &[u8]) -> u64 {
@@ -144,12 +152,11 @@ impl Row for Counters {
 
     fn unpack(_: &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
         form(reader)?;
-        Some(Self {
-            session_no: reader.varint()?,
-            log_no: reader.varint()?,
-            index_no: reader.varint()?,
-            contrib_no: reader.varint()?,
-        })
+        let mut numbers = [0; 7];
+        for number in &mut numbers {
+            *number = reader.varint()?;
+        }
+        Some(Self::from_numbers(numbers))
     }
 }
 
@@ -175,6 +182,7 @@ impl Row for SessionRow {
         }
         out.varint(self.lease_owner);
         out.varint(self.lease_epoch);
+        out.bytes(self.lease_holder.as_bytes());
         out.varint(self.created_at);
     }
 
@@ -208,6 +216,7 @@ impl Row for SessionRow {
             import_ref,
             lease_owner: reader.varint()?,
             lease_epoch: reader.varint()?,
+            lease_holder: reader.text()?.to_owned(),
             created_at: reader.varint()?,
         })
     }
@@ -259,13 +268,6 @@ impl Row for LogRow {
     }
 }
 
-/// Which log holds a log's events up to an ordinal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SpanRow {
-    /// The log that holds them.
-    pub src: u64,
-}
-
 impl Row for SpanRow {
     type Key = (u64, u64);
     const TABLE: &'static str = "spans";
@@ -277,16 +279,20 @@ impl Row for SpanRow {
     fn pack(&self, out: &mut Writer) {
         out.byte(FORM);
         out.varint(self.src);
+        out.varint(u64::from(self.runs));
     }
 
-    fn sum(&self, (log_no, upto): &KeyOf<'_, Self>, _: &[u8]) -> u64 {
-        sum(&[*log_no, *upto, self.src], &[])
+    fn sum(&self, _: &KeyOf<'_, Self>, _: &[u8]) -> u64 {
+        self.checksum()
     }
 
-    fn unpack(_: &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
+    fn unpack(&(log_no, upto): &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
         form(reader)?;
         Some(Self {
+            log_no,
+            upto,
             src: reader.varint()?,
+            runs: reader.varint32()?,
         })
     }
 }
@@ -472,6 +478,10 @@ impl Row for FactRow {
         out.bytes(self.id.as_bytes());
         out.0.extend_from_slice(&self.chain);
         out.bytes(self.body.as_bytes());
+        out.byte(bits(&[self.withheld.is_some()]));
+        if let Some(withheld) = &self.withheld {
+            out.0.extend_from_slice(withheld);
+        }
     }
 
     fn sum(&self, (contrib_no, _): &KeyOf<'_, Self>, _: &[u8]) -> u64 {
@@ -480,12 +490,193 @@ impl Row for FactRow {
 
     fn unpack((_, seq): &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
         form(reader)?;
+        let anchor = reader.varint()?;
+        let id = reader.text()?.to_owned();
+        let chain = digest(reader)?;
+        let body = reader.text()?.to_owned();
+        let [was_redacted] = unbits(reader)?;
         Some(Self {
             seq: *seq,
-            anchor: reader.varint()?,
-            id: reader.text()?.to_owned(),
-            chain: digest(reader)?,
-            body: reader.text()?.to_owned(),
+            anchor,
+            id,
+            chain,
+            body,
+            withheld: if was_redacted {
+                Some(digest(reader)?)
+            } else {
+                None
+            },
+        })
+    }
+}
+
+impl Row for BlobRow {
+    type Key = &'static Digest;
+    const TABLE: &'static str = "blobs";
+
+    fn name(sha: &KeyOf<'_, Self>) -> String {
+        format!("blob {}", BlobId(**sha))
+    }
+
+    fn pack(&self, out: &mut Writer) {
+        out.byte(FORM);
+        out.varint(self.blob_no);
+        out.varint(self.len);
+        out.varint(self.stager);
+    }
+
+    fn sum(&self, _: &KeyOf<'_, Self>, _: &[u8]) -> u64 {
+        self.checksum()
+    }
+
+    fn unpack(sha: &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
+        form(reader)?;
+        Some(Self {
+            sha: **sha,
+            blob_no: reader.varint()?,
+            len: reader.varint()?,
+            stager: reader.varint()?,
+        })
+    }
+}
+
+impl Row for StageRow {
+    type Key = u64;
+    const TABLE: &'static str = "stages";
+
+    fn name(blob_no: &KeyOf<'_, Self>) -> String {
+        format!("blob {blob_no}")
+    }
+
+    fn pack(&self, out: &mut Writer) {
+        out.byte(FORM);
+        out.varint(self.stager);
+    }
+
+    fn sum(&self, _: &KeyOf<'_, Self>, _: &[u8]) -> u64 {
+        self.checksum()
+    }
+
+    fn unpack(blob_no: &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
+        form(reader)?;
+        Some(Self {
+            blob_no: *blob_no,
+            stager: reader.varint()?,
+        })
+    }
+}
+
+impl Row for ViewRow {
+    type Key = &'static str;
+    const TABLE: &'static str = "views";
+
+    fn name(key: &KeyOf<'_, Self>) -> String {
+        format!("view {key}")
+    }
+
+    fn pack(&self, out: &mut Writer) {
+        out.byte(FORM);
+        out.varint(self.view_no);
+        out.varint(u64::from(self.version));
+    }
+
+    fn sum(&self, _: &KeyOf<'_, Self>, _: &[u8]) -> u64 {
+        self.checksum()
+    }
+
+    fn unpack(name: &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
+        form(reader)?;
+        Some(Self {
+            view_no: reader.varint()?,
+            name: (*name).to_owned(),
+            version: reader.varint32()?,
+        })
+    }
+}
+
+/// An entry of a view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The log that it was made from.
+    pub log_no: u64,
+    /// The value.
+    pub value: Vec<u8>,
+}
+
+impl Row for Entry {
+    type Key = (u64, &'static [u8]);
+    const TABLE: &'static str = "view_rows";
+
+    fn name((view_no, key): &KeyOf<'_, Self>) -> String {
+        format!("view {view_no}, key {}", key.escape_ascii())
+    }
+
+    fn pack(&self, out: &mut Writer) {
+        out.varint(self.log_no);
+        out.0.extend_from_slice(&self.value);
+    }
+
+    fn sum(&self, (view_no, key): &KeyOf<'_, Self>, _: &[u8]) -> u64 {
+        entry_checksum(*view_no, self.log_no, key, &self.value)
+    }
+
+    fn unpack(_: &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self {
+            log_no: reader.varint()?,
+            value: reader.rest().to_vec(),
+        })
+    }
+}
+
+/// How far a view has seen a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark(pub u64);
+
+impl Row for Mark {
+    type Key = (u64, u64);
+    const TABLE: &'static str = "view_marks";
+
+    fn name((log_no, view_no): &KeyOf<'_, Self>) -> String {
+        format!("view {view_no}, log {log_no}")
+    }
+
+    fn pack(&self, out: &mut Writer) {
+        out.varint(self.0);
+    }
+
+    fn sum(&self, (log_no, view_no): &KeyOf<'_, Self>, _: &[u8]) -> u64 {
+        sum(&[*view_no, *log_no, self.0], &[])
+    }
+
+    fn unpack(_: &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self(reader.varint()?))
+    }
+}
+
+impl Row for ScrubRow {
+    type Key = u64;
+    const TABLE: &'static str = "scrub";
+
+    fn name(key: &KeyOf<'_, Self>) -> String {
+        format!("erasure {key}")
+    }
+
+    fn pack(&self, out: &mut Writer) {
+        out.byte(FORM);
+        out.varint(self.log_no);
+        out.varint(self.since);
+    }
+
+    fn sum(&self, _: &KeyOf<'_, Self>, _: &[u8]) -> u64 {
+        self.checksum()
+    }
+
+    fn unpack(seq: &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
+        form(reader)?;
+        Some(Self {
+            seq: *seq,
+            log_no: reader.varint()?,
+            since: reader.varint()?,
         })
     }
 }

@@ -9,17 +9,19 @@ use crate::error::{Error, Refusal};
 use crate::health::caught;
 use crate::overlay::Overlay;
 use crate::rows::{Meta, Row, damaged};
-use crate::tables::{Bytes, Writing, definition, get, put};
+use crate::tables::{Bytes, Reading, Writing, definition, get, put};
 use folio_codec::FORMAT_VERSION;
 use folio_store::engine::Counters;
 use redb::backends::FileBackend;
 use redb::{
-    Builder, ConcurrencyMode, Database, Durability, ReadableDatabase, ReadableTable,
-    StorageBackend, TableError, WriteTransaction,
+    Builder, ConcurrencyMode, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable,
+    TableError, WriteTransaction,
 };
-use std::fs::{self, File, OpenOptions};
+use std::fmt;
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Marks a database as a store.
 const APPLICATION: &[u8] = b"Folio";
@@ -34,18 +36,34 @@ pub struct Source {
     path: PathBuf,
     cache_bytes: usize,
     read_only: bool,
-    #[cfg(test)]
-    pub(crate) faults: std::sync::Arc<crate::tests::Faults>,
+    layer: Option<Arc<dyn Layer>>,
+}
+
+/// What a test puts between redb and the files that it writes.
+#[doc(hidden)]
+pub trait Layer: fmt::Debug + Send + Sync + 'static {
+    /// Opens a database in a file of this path.
+    ///
+    /// # Errors
+    /// What redb says.
+    fn create(
+        &self,
+        builder: &Builder,
+        file: FileBackend,
+        path: &Path,
+    ) -> Result<Database, DatabaseError>;
 }
 
 /// Opens a store.
-pub fn open(config: &RedbConfig) -> Result<(Source, Database), Error> {
+pub fn open(
+    config: &RedbConfig,
+    layer: Option<Arc<dyn Layer>>,
+) -> Result<(Source, Database), Error> {
     let source = Source {
         path: std::path::absolute(&config.path).unwrap_or_else(|_| config.path.clone()),
         cache_bytes: config.cache_bytes,
         read_only: config.read_only,
-        #[cfg(test)]
-        faults: std::sync::Arc::default(),
+        layer,
     };
     let opened = if config.read_only {
         source.view()
@@ -182,6 +200,7 @@ impl Source {
             return Err(Refusal::NotAStore.into());
         }
         let mut file = File::open(&self.path).map_err(|_| Refusal::Unreachable)?;
+        let meta = file.metadata()?;
         if meta.len() == 0 {
             return Ok(Found::Empty);
         }
@@ -195,7 +214,12 @@ impl Source {
             let overlay = Overlay::new(file)?;
             Ok(self.builder().create_with_backend(overlay)?)
         })?;
-        let (database, is_store) = used(database, inspect)?;
+        let (database, is_store) = used(database, |database| {
+            if !is_at(&meta, &self.path)? {
+                return Err(Refusal::Locked.into());
+            }
+            inspect(database)
+        })?;
         if is_store {
             return Ok(Found::Store(database));
         }
@@ -230,11 +254,12 @@ impl Source {
     /// Opens the file for writing, and makes the tables if there is none.
     fn open_writer(&self, create: bool) -> Result<Database, Failure> {
         let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
-        let database = caught(|| {
-            let backend = self.backend(file)?;
-            Ok(self.builder().create_with_backend(backend)?)
-        })?;
+        let meta = file.metadata()?;
+        let database = caught(|| self.create_in(file, &self.path))?;
         let (database, ()) = used(database, |database| {
+            if !is_at(&meta, &self.path)? {
+                return Err(Refusal::Locked.into());
+            }
             // Another may have been faster since the first look.
             match inspect(database)? {
                 true => Ok(()),
@@ -242,18 +267,62 @@ impl Source {
                 false => Err(Refusal::Missing.into()),
             }
         })?;
+        // Of a rewrite that was killed.
+        if let Ok(place) = fs::canonicalize(&self.path) {
+            let _ = remove(&draft_of(&place));
+        }
         Ok(database)
     }
 
-    #[cfg(not(test))]
-    fn backend(&self, file: File) -> Result<impl StorageBackend, Error> {
-        Ok(FileBackend::new(file)?)
+    /// Opens a database in a file, which is locked from here on.
+    fn create_in(&self, file: File, path: &Path) -> Result<Database, Error> {
+        let (builder, file) = (self.builder(), FileBackend::new(file)?);
+        Ok(match &self.layer {
+            None => builder.create_with_backend(file)?,
+            Some(layer) => layer.create(&builder, file, path)?,
+        })
     }
 
-    #[cfg(test)]
-    fn backend(&self, file: File) -> Result<impl StorageBackend, Error> {
-        let file = FileBackend::new(file)?;
-        Ok(crate::tests::FaultyFile::new(file, &self.faults))
+    /// Copies a store into a new file, which then takes the place of the old
+    /// one. However it ends, one of the two stands there, whole.
+    ///
+    /// The folder must be synced before anything is committed to the copy.
+    pub fn rewrite(&self, from: &Database) -> Result<Database, Error> {
+        // A link stays one: the file that it names is replaced.
+        let place = fs::canonicalize(&self.path)?;
+        let draft = draft_of(&place);
+        remove(&draft)?;
+        let made = caught(|| {
+            let copy = self.copy(from, &place, &draft)?;
+            fs::rename(&draft, &place)?;
+            Ok(copy)
+        });
+        if made.is_err() {
+            // The next opening tries again.
+            let _ = remove(&draft);
+        }
+        made
+    }
+
+    fn copy(&self, from: &Database, place: &Path, draft: &Path) -> Result<Database, Error> {
+        let mut options = OpenOptions::new();
+        let file = options
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(draft)?;
+        file.set_permissions(fs::metadata(place)?.permissions())?;
+        let copy = self.create_in(file, draft)?;
+        let txn = begin_write(&copy)?;
+        Writing::open(&txn)?.copy_all(&Reading::new(from.begin_read()?))?;
+        txn.commit()?;
+        Ok(copy)
+    }
+
+    /// Makes sure that the folder keeps which file has the store's name.
+    pub fn sync_folder(&self) -> io::Result<()> {
+        let place = fs::canonicalize(&self.path)?;
+        place.parent().map_or(Ok(()), sync_folder)
     }
 
     /// Makes a store where there is nothing, whole or not at all: it is made
@@ -307,6 +376,35 @@ impl Source {
         caught(|| Ok(database.close()?))?;
         Ok(())
     }
+}
+
+/// Where a copy is made that is to take a file's place.
+fn draft_of(place: &Path) -> PathBuf {
+    let mut name = place.as_os_str().to_owned();
+    name.push(".rewrite");
+    name.into()
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a file that was opened still stands at its path. One that was
+/// rewritten between opening and locking does not: its lock says nothing.
+#[cfg(unix)]
+fn is_at(opened: &Metadata, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let there = fs::metadata(path)?;
+    Ok((opened.dev(), opened.ino()) == (there.dev(), there.ino()))
+}
+
+/// Elsewhere a file that somebody has open cannot be replaced.
+#[cfg(not(unix))]
+fn is_at(_: &Metadata, _: &Path) -> io::Result<bool> {
+    Ok(true)
 }
 
 /// Makes the name of a new file durable.

@@ -12,10 +12,11 @@
 
 use crate::error::Error;
 use crate::rows::{KeyOf, Row};
+use folio_codec::Digest;
 use folio_core::Direction;
 use redb::{
-    AccessGuard, Key, Range, ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableDefinition,
-    WriteTransaction,
+    AccessGuard, Key, Range, ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata,
+    Table, TableDefinition, WriteTransaction,
 };
 use std::cell::OnceCell;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
@@ -80,6 +81,13 @@ macro_rules! tables {
             pub fn open(txn: &'t WriteTransaction) -> Result<Self, Error> {
                 Ok(Self { $($name: txn.open_table(definition::$name)?,)+ })
             }
+
+            /// Takes every row of another database over as it stands, whether
+            /// it is damaged or not.
+            pub fn copy_all(&mut self, from: &Reading) -> Result<(), Error> {
+                $(copy(stringify!($name), from.$name()?, &mut self.$name)?;)+
+                Ok(())
+            }
         }
 
         impl Tables for Writing<'_> {
@@ -97,8 +105,12 @@ tables! {
     sessions: &'static str;
     /// Logs, by number.
     logs: u64;
-    /// Which log holds a log's events up to an ordinal, by (log, ordinal).
+    /// Finds the session that writes a log, by (log, id).
+    sessions_log: (u64, &'static str);
+    /// What a log reads from others, by (log, last ordinal of the stretch).
     spans: (u64, u64);
+    /// Finds who reads from a log, by (log read, last ordinal, log that reads).
+    spans_src: (u64, u64, u64);
     /// Events, by (log, ordinal).
     events: (u64, u64);
     /// Finds events, by (family, hash of the id, log, ordinal).
@@ -125,6 +137,26 @@ tables! {
     contrib_items: (u64, u64, u64);
     /// Finds facts, by (contribution log, hash of the id, sequence).
     contrib_ids: (u64, u64, u64);
+    /// Blobs, by address.
+    blobs: &'static Digest;
+    /// Blobs that are still arriving, by number.
+    stages: u64;
+    /// Slices of the pieces of blobs, by (blob, piece, slice).
+    pieces: (u64, u32, u32);
+    /// What events cite, by (log, ordinal, address).
+    citations: (u64, u64, &'static Digest);
+    /// Finds who cites, by (address, log, ordinal).
+    cited: (&'static Digest, u64, u64);
+    /// Views, by name.
+    views: &'static str;
+    /// Entries of views, by (view, key).
+    view_rows: (u64, &'static [u8]);
+    /// Finds what views made of a log, by (log, view, key).
+    view_rows_log: (u64, u64, &'static [u8]);
+    /// How far views have seen logs, by (log, view).
+    view_marks: (u64, u64);
+    /// Erasures that are not complete, by number.
+    scrub: u64;
 }
 
 /// A key that begins with a number: all rows of a log, an index or a family
@@ -148,12 +180,21 @@ led! {
     (u64, u32): 0;
     (u64, &'static str): "";
     (u64, &'static str, u32): "", 0;
+    (u64, &'static [u8]): &[];
+    (u64, u64, &'static [u8]): 0, &[];
+    (u64, u32, u32): 0, 0;
+    (u64, u64, &'static Digest): 0, &LEAST;
     (u64, u64, u64): 0, 0;
     (u64, u64, u8): 0, 0;
     (u64, u64, u64, u8): 0, 0, 0;
     (u64, u64, u64, u64): 0, 0, 0;
     (u64, u64, u8, u8, u32, u64): 0, 0, 0, 0, 0;
 }
+
+/// No address comes before this one.
+pub const LEAST: Digest = [0; 32];
+/// No address comes behind this one.
+pub const GREATEST: Digest = [u8::MAX; 32];
 
 /// The bounds of a range of keys.
 pub type Bounds<K> = (Bound<K>, Bound<K>);
@@ -266,12 +307,51 @@ pub fn insert<R: Row>(
     }
 }
 
+/// Writes a row in the place of one that must be there.
+pub fn replace<R: Row>(
+    table: &mut Table<'_, R::Key, Bytes>,
+    key: KeyOf<'_, R>,
+    row: &R,
+) -> Result<(), Error> {
+    let sealed = crate::rows::seal(&key, row);
+    if table.insert(&key, sealed.as_slice())?.is_some() {
+        Ok(())
+    } else {
+        Err(crate::rows::missing::<R>(&key))
+    }
+}
+
 /// Writes an entry that finds a row.
 pub fn mark<K: Key + 'static>(
     table: &mut Table<'_, K, Bytes>,
     key: K::SelfType<'_>,
 ) -> Result<(), Error> {
     table.insert(&key, &[][..])?;
+    Ok(())
+}
+
+/// Takes the rows of a table over. One of which fewer are found than redb has
+/// counted is damaged, and no copy of it is a copy.
+fn copy<K: Key + 'static>(
+    name: &'static str,
+    from: &impl ReadableTable<K, Bytes>,
+    to: &mut Table<'_, K, Bytes>,
+) -> Result<(), Error> {
+    let mut found = 0_u64;
+    visit(
+        from,
+        (Unbounded, Unbounded),
+        Direction::Newer,
+        |key, value| {
+            to.insert(&key, value)?;
+            found += 1;
+            Ok(true)
+        },
+    )?;
+    if (found, found) != (from.len()?, to.len()?) {
+        let damage = format!("rows of {name} are missing, {found} were found");
+        return Err(redb::StorageError::Corrupted(damage).into());
+    }
     Ok(())
 }
 

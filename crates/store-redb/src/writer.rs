@@ -1,15 +1,17 @@
-//! Writes: rows as they are told, in an order that lets a session that goes
-//! and one that takes its id share a transaction.
+//! Writes: rows as they are told. What is erased goes first, so that a session
+//! that goes and one that takes its id can share a transaction.
 
+use crate::erase::erase;
 use crate::error::{Error, transaction_failed};
+use crate::pieces;
 use crate::reader::{Txn, seg_key};
-use crate::rows::{SpanRow, exists};
-use crate::tables::{Writing, clear, get, insert, led_by, mark, put, rows};
+use crate::rows::{Entry, Mark, exists, open};
+use crate::tables::{Writing, get, insert, mark, put, replace};
 use folio_codec::hash64;
-use folio_core::{Direction, Item};
+use folio_core::Item;
 use folio_store::StoreError;
-use folio_store::engine::{ItemWrite, WriteTxn, Writes};
-use folio_store::rows::{ContribLogRow, EventRow, FactRow, LogRow, RunRow, SegRow, SessionRow};
+use folio_store::engine::{ItemWrite, ViewWrites, WriteTxn, Writes};
+use folio_store::rows::{EventRow, FactRow, LogRow, RunRow, SegRow, SessionRow, SpanRow};
 
 impl WriteTxn for Txn<'_, Writing<'_>> {
     fn apply(&mut self, writes: &Writes) -> Result<(), StoreError> {
@@ -24,29 +26,37 @@ impl WriteTxn for Txn<'_, Writing<'_>> {
 }
 
 fn put_all(tables: &mut Writing<'_>, writes: &Writes) -> Result<(), Error> {
-    if let Some(row) = &writes.drop_session {
-        drop_session(tables, row)?;
-    }
-    if let Some(index_no) = writes.drop_index {
-        drop_index(tables, index_no)?;
+    for what in &writes.erase {
+        erase(tables, what)?;
     }
     if let Some(counters) = &writes.counters {
         put(&mut tables.meta, "counters", counters)?;
     }
-    if let Some(row) = &writes.session {
+    for row in &writes.sessions {
         put_session(tables, row)?;
     }
     if let Some(log) = &writes.log {
-        put_log(tables, log)?;
+        put(&mut tables.logs, log.log_no, log)?;
     }
     put_rows_of_log(tables, writes)?;
-    put_contributions(tables, writes)
+    put_contributions(tables, writes)?;
+    put_blobs(tables, writes)?;
+    if let Some(view) = &writes.view {
+        put_view(tables, view)?;
+    }
+    for row in &writes.scrubs {
+        put(&mut tables.scrub, row.seq, row)?;
+    }
+    Ok(())
 }
 
 fn put_rows_of_log(tables: &mut Writing<'_>, writes: &Writes) -> Result<(), Error> {
     let Some(log) = &writes.log else {
-        let none = writes.runs.is_empty()
+        let none = writes.spans.is_empty()
+            && writes.runs.is_empty()
             && writes.events.is_empty()
+            && writes.redacted.is_empty()
+            && writes.citations.is_empty()
             && writes.items.is_empty()
             && writes.segs.is_empty();
         return if none {
@@ -56,11 +66,22 @@ fn put_rows_of_log(tables: &mut Writing<'_>, writes: &Writes) -> Result<(), Erro
             Err(Error::Ownerless { rows, owner })
         };
     };
+    for span in &writes.spans {
+        put_span(tables, span)?;
+    }
     for run in &writes.runs {
         put_run(tables, log.log_no, run)?;
     }
     for (event, hash) in &writes.events {
         insert_event(tables, log, event, *hash)?;
+    }
+    for event in &writes.redacted {
+        // Its id stays, and so does what finds it.
+        replace(&mut tables.events, (log.log_no, event.ordinal), event)?;
+    }
+    for (ordinal, sha) in &writes.citations {
+        mark(&mut tables.citations, (log.log_no, *ordinal, sha))?;
+        mark(&mut tables.cited, (sha, log.log_no, *ordinal))?;
     }
     for ItemWrite { item, is_new } in &writes.items {
         put_item(tables, log.index_no, item, *is_new)?;
@@ -72,15 +93,29 @@ fn put_rows_of_log(tables: &mut Writing<'_>, writes: &Writes) -> Result<(), Erro
 }
 
 fn put_contributions(tables: &mut Writing<'_>, writes: &Writes) -> Result<(), Error> {
-    if let Some(row) = &writes.contrib_log {
+    for (row, facts) in &writes.contributions {
         let key = (row.log_no, row.source.as_str());
         put(&mut tables.contrib_logs, key, row)?;
-        for fact in &writes.facts {
+        for fact in facts {
             insert_fact(tables, row.contrib_no, fact)?;
         }
-    } else if !writes.facts.is_empty() {
-        let (rows, owner) = ("facts", "contribution log");
-        return Err(Error::Ownerless { rows, owner });
+    }
+    for (contrib_no, fact) in &writes.redacted_facts {
+        // Its anchor and id stay, and so does what finds it.
+        replace(&mut tables.contrib_facts, (*contrib_no, fact.seq), fact)?;
+    }
+    Ok(())
+}
+
+fn put_blobs(tables: &mut Writing<'_>, writes: &Writes) -> Result<(), Error> {
+    for row in &writes.blobs {
+        put(&mut tables.blobs, &row.sha, row)?;
+    }
+    for row in &writes.stages {
+        put(&mut tables.stages, row.blob_no, row)?;
+    }
+    for (blob_no, piece, content) in &writes.pieces {
+        pieces::put(&mut tables.pieces, *blob_no, *piece, content)?;
     }
     Ok(())
 }
@@ -90,19 +125,52 @@ fn put_contributions(tables: &mut Writing<'_>, writes: &Writes) -> Result<(), Er
 fn put_session(tables: &mut Writing<'_>, row: &SessionRow) -> Result<(), Error> {
     let id = row.session_id.as_str();
     let found: Option<SessionRow> = get(&tables.sessions, id)?;
-    if found.is_some_and(|found| found.session_no != row.session_no) {
-        return Err(exists::<SessionRow>(&id));
+    if let Some(found) = found {
+        if found.session_no != row.session_no {
+            return Err(exists::<SessionRow>(&id));
+        }
+        tables.sessions_log.remove((found.log_no, id))?;
     }
+    mark(&mut tables.sessions_log, (row.log_no, id))?;
     put(&mut tables.sessions, id, row).map(drop)
 }
 
-fn put_log(tables: &mut Writing<'_>, row: &LogRow) -> Result<(), Error> {
-    if put(&mut tables.logs, row.log_no, row)? {
-        // It reads all of its events from itself.
-        let span = SpanRow { src: row.log_no };
-        put(&mut tables.spans, (row.log_no, u64::MAX), &span)?;
+fn put_span(tables: &mut Writing<'_>, row: &SpanRow) -> Result<(), Error> {
+    let key = (row.log_no, row.upto);
+    let found: Option<SpanRow> = get(&tables.spans, key)?;
+    if let Some(found) = found {
+        tables.spans_src.remove((found.src, row.upto, row.log_no))?;
     }
-    Ok(())
+    mark(&mut tables.spans_src, (row.src, row.upto, row.log_no))?;
+    put(&mut tables.spans, key, row).map(drop)
+}
+
+fn put_view(tables: &mut Writing<'_>, writes: &ViewWrites) -> Result<(), Error> {
+    let (view_no, log_no) = (writes.view.view_no, writes.log_no);
+    put(&mut tables.views, writes.view.name.as_str(), &writes.view)?;
+    for (key, value) in &writes.entries {
+        let place = (view_no, key.as_slice());
+        let before = tables.view_rows.remove(place)?;
+        // Of a damaged entry nobody knows the log; what finds it there finds
+        // another's, which is allowed.
+        let owner = before.and_then(|row| open::<Entry>(&place, row.value()).ok());
+        if let Some(Entry { log_no, .. }) = owner {
+            tables
+                .view_rows_log
+                .remove((log_no, view_no, key.as_slice()))?;
+        }
+        if let Some(value) = value {
+            let value = value.clone();
+            put(&mut tables.view_rows, place, &Entry { log_no, value })?;
+            mark(&mut tables.view_rows_log, (log_no, view_no, key.as_slice()))?;
+        }
+    }
+    put(
+        &mut tables.view_marks,
+        (log_no, view_no),
+        &Mark(writes.mark),
+    )
+    .map(drop)
 }
 
 fn put_run(tables: &mut Writing<'_>, log_no: u64, row: &RunRow) -> Result<(), Error> {
@@ -175,47 +243,4 @@ fn insert_fact(tables: &mut Writing<'_>, contrib_no: u64, row: &FactRow) -> Resu
     mark(&mut tables.contrib_items, (contrib_no, row.anchor, row.seq))?;
     let hash = hash64(row.id.as_bytes());
     mark(&mut tables.contrib_ids, (contrib_no, hash, row.seq))
-}
-
-fn drop_index(tables: &mut Writing<'_>, index_no: u64) -> Result<(), Error> {
-    clear(&mut tables.items, index_no)?;
-    clear(&mut tables.item_segs, index_no)?;
-    clear(&mut tables.item_keys, index_no)
-}
-
-/// Removes every row of a session. The rows that name others are read with
-/// their checksums: a damaged one could name those of another session.
-fn drop_session(tables: &mut Writing<'_>, row: &SessionRow) -> Result<(), Error> {
-    let log_no = row.log_no;
-    let log: Option<LogRow> = get(&tables.logs, log_no)?;
-    if let Some(log) = log {
-        drop_index(tables, log.index_no)?;
-        // The ids of a family stand together, whichever log they are of.
-        let family = led_by::<(u64, u64, u64, u64)>(log.family);
-        tables
-            .event_ids
-            .retain_in::<(u64, u64, u64, u64), _>(family, |(_, _, log, _), _| log != log_no)?;
-    }
-    let bounds = led_by::<(u64, &'static str)>(log_no);
-    let contribs: Vec<ContribLogRow> =
-        rows(&tables.contrib_logs, bounds, Direction::Newer, usize::MAX)?;
-    for contrib in contribs {
-        clear(&mut tables.contrib_facts, contrib.contrib_no)?;
-        clear(&mut tables.contrib_items, contrib.contrib_no)?;
-        clear(&mut tables.contrib_ids, contrib.contrib_no)?;
-    }
-    clear(&mut tables.contrib_logs, log_no)?;
-    clear(&mut tables.events, log_no)?;
-    clear(&mut tables.runs, log_no)?;
-    clear(&mut tables.runs_id, log_no)?;
-    clear(&mut tables.runs_inv, log_no)?;
-    clear(&mut tables.runs_turn, log_no)?;
-    clear(&mut tables.spans, log_no)?;
-    tables.logs.remove(log_no)?;
-    let id = row.session_id.as_str();
-    let found: Option<SessionRow> = get(&tables.sessions, id)?;
-    if found.is_some_and(|found| found.session_no == row.session_no) {
-        tables.sessions.remove(id)?;
-    }
-    Ok(())
 }

@@ -40,11 +40,13 @@ pub struct SqliteEngine {
     // into the database, and only the writer can.
     readers: Mutex<Vec<Connection>>,
     changes: Mutex<Changes>,
-    writer: Option<Mutex<Writer>>,
+    /// `None` where the store was opened for reading; in it, once it is closed.
+    writer: Option<Mutex<Option<Writer>>>,
     /// The WAL may hold what no sync has seen: a commit failed, or a process
     /// left it behind. Nothing is committed before the fence.
     fence_due: AtomicBool,
     owner: Mutex<Option<Owner>>,
+    closed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -82,16 +84,25 @@ impl SqliteEngine {
             source,
             readers: Mutex::default(),
             changes: Mutex::default(),
-            writer: writer.map(Mutex::new),
+            writer: writer.map(|writer| Mutex::new(Some(writer))),
             fence_due,
             owner: Mutex::default(),
+            closed: AtomicBool::new(false),
         })
     }
 
-    /// The connection that writes and its place in the queue.
-    fn writer(&self) -> Result<MutexGuard<'_, Writer>, StoreError> {
+    /// The connection that writes and its place in the queue; `None` once the
+    /// store is closed.
+    fn writer(&self) -> Result<MutexGuard<'_, Option<Writer>>, StoreError> {
         let writer = self.writer.as_ref().ok_or_else(|| self.read_only())?;
         Ok(lock(writer))
+    }
+
+    fn is_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::closed());
+        }
+        Ok(())
     }
 
     /// A number that is another one whenever any process has committed since
@@ -103,6 +114,7 @@ impl SqliteEngine {
     /// change.
     fn changes(&self) -> Result<u64, StoreError> {
         let mut changes = lock(&self.changes);
+        self.is_open()?;
         let (conn, last) = match changes.seen.take() {
             Some((conn, last)) => (conn, Some(last)),
             None => (self.source.connect_reader()?, None),
@@ -129,6 +141,7 @@ impl SqliteEngine {
             return Err(self.read_only());
         }
         let mut owner = lock(&self.owner);
+        self.is_open()?;
         let number = match &*owner {
             Some(owner) => owner.number(),
             None => owner
@@ -143,7 +156,8 @@ impl SqliteEngine {
     ///
     /// # Errors
     /// `lock_failed` where the file cannot be tested: then nobody knows.
-    fn is_open(&self, owner: u64) -> Result<bool, StoreError> {
+    fn is_owner_open(&self, owner: u64) -> Result<bool, StoreError> {
+        self.is_open()?;
         let own = lock(&self.owner).as_ref().map(Owner::number);
         if own == Some(owner) {
             return Ok(true);
@@ -156,7 +170,8 @@ impl SqliteEngine {
         Error::Open { path, why }.into()
     }
 
-    fn reader(&self) -> Result<Reading<'_>, Error> {
+    fn reader(&self) -> Result<Reading<'_>, StoreError> {
+        self.is_open()?;
         let idle = lock(&self.readers).pop();
         let conn = match idle {
             Some(conn) => conn,
@@ -165,6 +180,7 @@ impl SqliteEngine {
         Ok(Reading {
             conn: Some(conn),
             idle: &self.readers,
+            closed: &self.closed,
         })
     }
 }
@@ -174,6 +190,7 @@ impl SqliteEngine {
     /// A setting of the write connection.
     pub(crate) fn pragma(&self, name: &str) -> String {
         let writer = self.writer().unwrap();
+        let writer = writer.as_ref().unwrap();
         let sql = format!("PRAGMA {name}");
         let value = writer.conn.query_row(&sql, [], |row| row.get(0));
         match value.unwrap() {
@@ -190,7 +207,8 @@ impl SqliteEngine {
 
     /// How often a range read was compiled anew in the course of some work.
     pub(crate) fn compilations(&self, work: impl FnOnce(&Connection)) -> i32 {
-        let conn = &self.writer().unwrap().conn;
+        let writer = self.writer().unwrap();
+        let conn = &writer.as_ref().unwrap().conn;
         work(conn);
         [sql::EVENTS, sql::ITEMS_OLDER]
             .map(|sql| {
@@ -217,6 +235,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Reading<'a> {
     conn: Option<Connection>,
     idle: &'a Mutex<Vec<Connection>>,
+    closed: &'a AtomicBool,
 }
 
 impl Drop for Reading<'_> {
@@ -224,7 +243,7 @@ impl Drop for Reading<'_> {
         // One that is stuck in a transaction would show old rows for ever.
         if let Some(conn) = self.conn.take().filter(Connection::is_autocommit) {
             let mut idle = lock(self.idle);
-            if idle.len() < IDLE_READERS {
+            if idle.len() < IDLE_READERS && !self.closed.load(Ordering::Acquire) {
                 idle.push(conn);
             }
         }
@@ -324,11 +343,12 @@ impl Engine for SqliteEngine {
     }
 
     fn write(&self, work: WriteWork<'_>) -> Result<(), StoreError> {
+        let mut writer = self.writer()?;
         let Writer {
             conn,
             lock: queue,
             wal,
-        } = &mut *self.writer()?;
+        } = writer.as_mut().ok_or_else(StoreError::closed)?;
         // Until the outcome is known and the fence, if it came to that, stands.
         let _held = queue.acquire()?;
         fence(conn, &self.fence_due)?;
@@ -353,11 +373,13 @@ impl Engine for SqliteEngine {
     }
 
     fn settle(&self) -> Result<(), StoreError> {
+        self.is_open()?;
         // Only what this handle commits can be unsettled here.
         if !self.fence_due.load(Ordering::Acquire) {
             return Ok(());
         }
-        let Writer { conn, lock, .. } = &mut *self.writer()?;
+        let mut writer = self.writer()?;
+        let Writer { conn, lock, .. } = writer.as_mut().ok_or_else(StoreError::closed)?;
         let _held = lock.acquire()?;
         fence(conn, &self.fence_due)
     }
@@ -421,7 +443,8 @@ impl Engine for SqliteEngine {
     /// commits it through the WAL. The rows stay what they are, so whatever
     /// becomes of that commit leaves nothing to settle.
     fn rewrite(&self) -> Result<(), StoreError> {
-        let Writer { conn, lock, .. } = &mut *self.writer()?;
+        let mut writer = self.writer()?;
+        let Writer { conn, lock, .. } = writer.as_mut().ok_or_else(StoreError::closed)?;
         let _held = lock.acquire()?;
         fence(conn, &self.fence_due)?;
         // First of all, so that who is in the way is in the way of little work.
@@ -435,10 +458,22 @@ impl Engine for SqliteEngine {
     }
 
     fn is_alive(&self, owner: u64) -> Result<bool, StoreError> {
-        self.is_open(owner)
+        self.is_owner_open(owner)
     }
 
     fn version(&self) -> Result<u64, StoreError> {
         self.changes()
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        lock(&self.owner).take();
+        lock(&self.changes).seen = None;
+        lock(&self.readers).clear();
+        // Last of all, since the last connection folds the WAL into the
+        // database, and only the writer can.
+        if let Some(writer) = &self.writer {
+            lock(writer).take();
+        }
     }
 }

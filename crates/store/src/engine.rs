@@ -394,4 +394,8 @@ pub trait Engine: Send + Sync + 'static {
     /// A number that changes with every commit of another process. Always the
     /// same where there can be none.
     fn version(&self) -> Result<u64, StoreError>;
+    /// Lets go of every file, so that the store can be opened again although
+    /// this handle is still there. What is asked afterwards is `store_closed`;
+    /// work that has begun ends first, or holds its file until it does.
+    fn close(&self);
 }

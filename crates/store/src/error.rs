@@ -87,6 +87,12 @@ impl StoreError {
         &self.ordinals
     }
 
+    /// The store is closed.
+    pub fn closed() -> Self {
+        let message = "the store is closed: open it again";
+        Self::new(ErrorKind::Closed, "store_closed", message)
+    }
+
     /// No such session.
     pub fn no_session(id: &str) -> Self {
         Self::new(

@@ -926,7 +926,9 @@ pub trait Admin: Send + Sync {
     async fn verify(&self, id: &SessionId) -> Result<VerifyReport, StoreError>;
     /// Checks what the engine can check about its own files.
     async fn check(&self) -> Result<(), StoreError>;
-    /// Commits what was handed over and accepts nothing more.
+    /// Commits what was handed over and lets go of the files: the store can be
+    /// opened again at once. Whatever this handle is asked afterwards is
+    /// `store_closed`, but for closing it again.
     async fn close(&self) -> Result<(), StoreError>;
 }
 

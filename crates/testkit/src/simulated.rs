@@ -20,7 +20,7 @@ use folio_store::rows::{
 use folio_store::{Embedded, ErrorKind, Store, StoreError};
 use folio_store_memory::Tables;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What an engine does where it can go wrong. Every default is right.
@@ -153,6 +153,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A handle on a disk.
 struct Simulated {
     number: u64,
+    closed: AtomicBool,
     disk: Arc<Disk>,
     flaw: Arc<dyn Flaw>,
 }
@@ -170,37 +171,46 @@ impl Simulated {
         state.handles.insert(number);
         Self {
             number,
+            closed: AtomicBool::new(false),
             disk: Arc::clone(disk),
             flaw: Arc::clone(flaw),
         }
     }
 
-    fn view(&self, writes: bool) -> View<'_> {
+    fn view(&self, writes: bool) -> Result<View<'_>, StoreError> {
+        self.is_open()?;
         let state = self.disk.state();
-        View {
+        Ok(View {
             writes,
             tables: state.live.clone(),
             wounds: Arc::clone(&state.wounds),
             disk: &self.disk,
             flaw: &*self.flaw,
+        })
+    }
+
+    fn is_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::closed());
         }
+        Ok(())
     }
 }
 
 impl Drop for Simulated {
     fn drop(&mut self) {
-        self.disk.state().handles.remove(&self.number);
+        self.close();
     }
 }
 
 impl Engine for Simulated {
     fn read(&self, work: ReadWork<'_>) -> Result<(), StoreError> {
-        work(&self.view(false))
+        work(&self.view(false)?)
     }
 
     fn write(&self, work: WriteWork<'_>) -> Result<(), StoreError> {
         let _one = self.flaw.one_writer().then(|| lock(&self.disk.writing));
-        let mut view = self.view(true);
+        let mut view = self.view(true)?;
         work(&mut view)?;
         let next = view.tables;
         let mut state = self.disk.state();
@@ -227,28 +237,35 @@ impl Engine for Simulated {
     }
 
     fn check(&self) -> Result<(), StoreError> {
-        Ok(())
+        self.is_open()
     }
 
     fn settle(&self) -> Result<(), StoreError> {
         // A fence follows a failed commit at once.
-        Ok(())
+        self.is_open()
     }
 
     fn rewrite(&self) -> Result<(), StoreError> {
-        Ok(())
+        self.is_open()
     }
 
     fn owner(&self) -> Result<u64, StoreError> {
-        Ok(self.number)
+        self.is_open().map(|()| self.number)
     }
 
     fn is_alive(&self, owner: u64) -> Result<bool, StoreError> {
+        self.is_open()?;
         Ok(self.disk.state().handles.contains(&owner))
     }
 
     fn version(&self) -> Result<u64, StoreError> {
+        self.is_open()?;
         Ok(self.disk.state().commits)
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.disk.state().handles.remove(&self.number);
     }
 }
 

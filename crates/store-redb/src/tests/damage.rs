@@ -75,7 +75,7 @@ fn each_flip_is_found<K: Key + 'static>(
     read(&engine, read_it).unwrap();
     change(&engine, table, |_, value| Some([value, b"x"].concat()));
     found("a longer row");
-    change(&engine, table, |_, value| Some(value[..9].to_vec()));
+    change(&engine, table, |_, value| Some(value[..8].to_vec()));
     found("a shorter row");
     let error = engine.check().unwrap_err();
     assert_eq!(error.code(), "database_damaged");
@@ -154,6 +154,42 @@ fn damaged_rows_are_named() {
         |s| s.facts_by_anchor(1, None, Newer, 9).map(drop),
         "row_damaged",
         "contrib_facts, contribution log 1, fact 2",
+    );
+    each_flip_is_found(
+        definition::blobs,
+        |s| s.blob(&sha(1)).map(drop),
+        "row_damaged",
+        "blobs, blob 0101",
+    );
+    each_flip_is_found(
+        definition::pieces,
+        |s| s.piece(1, 0).map(drop),
+        "blob_damaged",
+        "pieces, blob 1, piece 0",
+    );
+    each_flip_is_found(
+        definition::views,
+        |s| s.view("view-1").map(drop),
+        "row_damaged",
+        "views, view view-1",
+    );
+    each_flip_is_found(
+        definition::view_rows,
+        |s| s.view_entries(1, b"", None, Newer, 9).map(drop),
+        "view_damaged",
+        "view_rows, view 1, key",
+    );
+    each_flip_is_found(
+        definition::view_marks,
+        |s| s.view_mark(1, 1).map(drop),
+        "view_damaged",
+        "view_marks, view 1, log 1",
+    );
+    each_flip_is_found(
+        definition::scrub,
+        |s| s.scrubs().map(drop),
+        "row_damaged",
+        "scrub, erasure 1",
     );
     each_flip_is_found(
         definition::meta,
@@ -264,8 +300,20 @@ fn check_finds_what_nothing_leads_to_any_more() {
         "a session has no log 1",
     );
     found(
-        |engine| change(engine, definition::spans, |_, _| None),
-        "log 1 has no span",
+        |engine| change(engine, definition::blobs, |_, _| None),
+        "belong to no blob",
+    );
+    found(
+        |engine| change(engine, definition::pieces, |_, _| None),
+        "blob 1 has lost a piece",
+    );
+    found(
+        |engine| change(engine, definition::views, |_, _| None),
+        "an entry belongs to no view 1",
+    );
+    found(
+        |engine| change(engine, definition::view_rows, |_, _| None),
+        "view_rows_log: nothing is at view 1, key",
     );
     found(
         |engine| change(engine, definition::contrib_logs, |_, _| None),
@@ -350,7 +398,7 @@ fn use_damaged(bytes: &[u8]) -> bool {
         let all = everything(n);
         let done = engine.read(&mut |s| {
             let id = format!("session-{n}");
-            assert!(s.session(&id)?.is_none_or(|row| Some(row) == all.session));
+            assert!(s.session(&id)?.is_none_or(|row| row == all.sessions[0]));
             assert!(s.log(n)?.is_none_or(|row| Some(row) == all.log));
             for found in s.events(n, 1, 9, 9, 900)? {
                 if let FoundEvent::Whole(row) = found {
@@ -363,8 +411,14 @@ fn use_damaged(bytes: &[u8]) -> bool {
             for item in s.items(n, at(0, 0), Newer, 9)? {
                 assert!(all.items.iter().any(|write| write.item == item));
             }
+            assert!(s.blob(&sha(n))?.is_none_or(|row| row == blob(n)));
+            assert!(s.piece(n, 0)?.is_none_or(|bytes| bytes == content(n)));
+            for (key, value) in s.view_entries(n, b"", None, Newer, 9)? {
+                let entry = (key, Some(value));
+                assert!(all.view.iter().any(|view| view.entries.contains(&entry)));
+            }
             for fact in s.facts(n, 1, 9)? {
-                assert!(all.facts.contains(&fact));
+                assert!(all.contributions[0].1.contains(&fact));
             }
             Ok(())
         });
@@ -372,11 +426,8 @@ fn use_damaged(bytes: &[u8]) -> bool {
     }
     noticed |= engine.check().is_err_and(typed);
     noticed |= write(&engine, &everything(20)).is_err_and(typed);
-    let gone = Writes {
-        drop_session: Some(session(3)),
-        ..Writes::default()
-    };
-    noticed | write(&engine, &gone).is_err_and(typed)
+    noticed |= write(&engine, &gone(3)).is_err_and(typed);
+    noticed | engine.rewrite().is_err_and(typed)
 }
 
 #[test]

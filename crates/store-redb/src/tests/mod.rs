@@ -1,21 +1,24 @@
 //! Tests of rows, files and transactions.
 
 mod damage;
-mod faults;
 mod opening;
 mod rows;
 mod transactions;
 
-pub use faults::{Faults, FaultyFile};
-
 use crate::{RedbConfig, RedbEngine};
+use folio_codec::Digest;
 use folio_core::assign::{OpenRequest, OpenRun, Tail, WaitingMark};
 use folio_core::item::{Lane, Need, Part, Position};
 use folio_core::reduce::RunFacts;
 use folio_core::{Authority, InvocationId, Item, ItemKind, RunId, SessionId, Spine, TurnId};
 use folio_store::StoreError;
-use folio_store::engine::{Counters, Engine, ItemWrite, Snapshot, WriteTxn, Writes};
-use folio_store::rows::{ContribLogRow, EventRow, FactRow, LogRow, RunRow, SegRow, SessionRow};
+use folio_store::engine::{
+    Counters, Engine, Erase, ItemWrite, Snapshot, ViewWrites, WriteTxn, Writes,
+};
+use folio_store::rows::{
+    BlobRow, ContribLogRow, EventRow, FactRow, LogRow, RunRow, ScrubRow, SegRow, SessionRow,
+    ViewRow,
+};
 use redb::Database;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -75,6 +78,7 @@ fn session(n: u64) -> SessionRow {
         import_ref: Some(r#"{"source":1}"#.into()),
         lease_owner: 1 << 63,
         lease_epoch: 2,
+        lease_holder: "a host".into(),
         created_at: 1_700_000_000_000,
     }
 }
@@ -215,7 +219,66 @@ fn fact(seq: u64, anchor: u64, id: &str) -> FactRow {
         id: id.into(),
         chain: [seq.to_le_bytes()[0]; 32],
         body: format!(r#"{{"n":{seq}}}"#),
+        withheld: (seq == 2).then_some([4; 32]),
     }
+}
+
+fn sha(n: u64) -> Digest {
+    [n.to_le_bytes()[0]; 32]
+}
+
+/// What needs more than one slice.
+fn content(n: u64) -> Vec<u8> {
+    vec![n.to_le_bytes()[0]; 40_000]
+}
+
+fn blob(n: u64) -> BlobRow {
+    BlobRow {
+        sha: sha(n),
+        blob_no: n,
+        len: 40_000,
+        stager: u64::MAX,
+    }
+}
+
+fn view(n: u64) -> ViewRow {
+    ViewRow {
+        view_no: n,
+        name: format!("view-{n}"),
+        version: 2,
+    }
+}
+
+/// What removes all of a session.
+fn gone(n: u64) -> Writes {
+    Writes {
+        erase: vec![
+            Erase::Contributions(contrib_log(n)),
+            Erase::ViewEntries { log_no: n },
+            Erase::Session(session(n)),
+            Erase::Events {
+                log_no: n,
+                family: n,
+                events: event_hashes(),
+            },
+            Erase::Runs {
+                log_no: n,
+                above: 0,
+            },
+            Erase::Index(n),
+            Erase::Log(n),
+            Erase::View(view(n)),
+            Erase::Blob(blob(n)),
+            Erase::Scrub(n),
+        ],
+        ..Writes::default()
+    }
+}
+
+/// The ordinals of a session's events; the hash of one is not known.
+fn event_hashes() -> Vec<(u64, Option<u64>)> {
+    let hash = |ordinal| (ordinal != 2).then(|| event(ordinal).1);
+    (1..=3).map(|ordinal| (ordinal, hash(ordinal))).collect()
 }
 
 /// One row of every sort and a few more, all of one session.
@@ -226,8 +289,11 @@ fn everything(n: u64) -> Writes {
             log_no: n,
             index_no: n,
             contrib_no: n,
+            blob_no: n,
+            view_no: n,
+            scrub_seq: n,
         }),
-        session: Some(session(n)),
+        sessions: vec![session(n)],
         log: Some(log(n)),
         runs: vec![run(1, "t1"), run(2, "t2"), run(3, "t1")],
         events: vec![event(1), event(2), event(3)],
@@ -242,8 +308,27 @@ fn everything(n: u64) -> Writes {
             },
         ],
         segs: vec![seg(1, 0), seg(3, 4), seg(6, 8)],
-        contrib_log: Some(contrib_log(n)),
-        facts: vec![fact(1, 2, "a"), fact(2, 1, "b"), fact(3, 2, "a")],
+        citations: vec![(2, sha(n))],
+        contributions: vec![(
+            contrib_log(n),
+            vec![fact(1, 2, "a"), fact(2, 1, "b"), fact(3, 2, "a")],
+        )],
+        blobs: vec![blob(n)],
+        pieces: vec![(n, 0, content(n))],
+        view: Some(ViewWrites {
+            view: view(n),
+            log_no: n,
+            mark: 3,
+            entries: vec![
+                (b"".to_vec(), Some(b"least".to_vec())),
+                (b"key".to_vec(), Some(b"value".to_vec())),
+            ],
+        }),
+        scrubs: vec![ScrubRow {
+            seq: n,
+            log_no: 0,
+            since: 5,
+        }],
         ..Writes::default()
     }
 }

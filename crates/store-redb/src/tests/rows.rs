@@ -21,7 +21,9 @@ fn check_everything(engine: &RedbEngine, n: u64) {
     let all = everything(n);
     read(engine, |snapshot| {
         let id = format!("session-{n}");
-        assert_eq!(snapshot.session(&id).unwrap(), all.session);
+        let session = Some(all.sessions[0].clone());
+        assert_eq!(snapshot.session(&id).unwrap(), session);
+        assert_eq!(snapshot.session_of_log(n).unwrap(), session);
         assert_eq!(snapshot.log(n).unwrap(), all.log);
         for row in &all.runs {
             let found = Some(row.clone());
@@ -41,7 +43,7 @@ fn check_everything(engine: &RedbEngine, n: u64) {
             .collect();
         assert_eq!(snapshot.events(n, 0, u64::MAX, 9, 9_000).unwrap(), events);
         for (row, hash) in &all.events {
-            assert_eq!(snapshot.event_ids(n, *hash).unwrap(), [row.ordinal]);
+            assert_eq!(snapshot.event_ids(n, *hash).unwrap(), [(n, row.ordinal)]);
         }
 
         let items: Vec<_> = all.items.iter().map(|write| write.item.clone()).collect();
@@ -54,13 +56,38 @@ fn check_everything(engine: &RedbEngine, n: u64) {
             all.segs
         );
 
-        assert_eq!(snapshot.contrib_log(n, "notes").unwrap(), all.contrib_log);
-        let logs = snapshot.contrib_logs(n).unwrap();
+        let (contrib, facts) = &all.contributions[0];
+        let notes = snapshot.contrib_log(n, "notes").unwrap();
+        assert_eq!(notes.as_ref(), Some(contrib));
         assert_eq!(
-            Some(&logs[..]),
-            all.contrib_log.as_ref().map(std::slice::from_ref)
+            snapshot.contrib_logs(n).unwrap(),
+            std::slice::from_ref(contrib)
         );
-        assert_eq!(snapshot.facts(n, 0, 9).unwrap(), all.facts);
+        assert_eq!(&snapshot.facts(n, 0, 9).unwrap(), facts);
+
+        assert_eq!(snapshot.blob(&sha(n)).unwrap(), Some(blob(n)));
+        assert_eq!(snapshot.piece(n, 0).unwrap(), Some(content(n)));
+        assert_eq!(snapshot.piece(n, 1).unwrap(), None);
+        assert!(snapshot.is_cited(&sha(n)).unwrap());
+        assert_eq!(snapshot.citations(n, 0, 9).unwrap(), all.citations);
+        assert_eq!(snapshot.citations(n, 3, 9).unwrap(), []);
+
+        assert_eq!(snapshot.view(&view(n).name).unwrap(), Some(view(n)));
+        assert_eq!(snapshot.view_mark(n, n).unwrap(), 3);
+        let [least, key] = ["", "key"].map(|key| {
+            let value = snapshot.view_value(n, key.as_bytes()).unwrap();
+            (key.as_bytes().to_vec(), value.unwrap())
+        });
+        let entries = |from: &str, to: Option<&str>, direction| {
+            let (from, to) = (from.as_bytes(), to.map(str::as_bytes));
+            snapshot.view_entries(n, from, to, direction, 9).unwrap()
+        };
+        assert_eq!(entries("", None, Newer), [least.clone(), key.clone()]);
+        assert_eq!(entries("", None, Older), [key.clone(), least.clone()]);
+        assert_eq!(entries("", Some("key"), Newer), [least]);
+        assert_eq!(entries("a", Some("kez"), Older), [key]);
+        assert_eq!(entries("key", Some("key"), Newer), []);
+        assert!(snapshot.scrubs().unwrap().contains(&all.scrubs[0]));
     });
 }
 
@@ -185,30 +212,36 @@ fn rows_with_a_known_key_are_replaced() {
     let engine = place.open();
     write(&engine, &everything(1)).unwrap();
     let mut later = Writes {
-        session: Some(session(1)),
+        sessions: vec![session(1)],
         log: Some(log(1)),
         runs: vec![run(2, "t9")],
         items: vec![ItemWrite {
             item: item(1, at(1, 0), "assistant:r1:m"),
             is_new: false,
         }],
-        contrib_log: Some(contrib_log(1)),
+        contributions: vec![(contrib_log(1), Vec::new())],
+        pieces: vec![(1, 0, b"shorter".to_vec())],
+        redacted: vec![event(2).0],
+        redacted_facts: vec![(1, fact(1, 2, "a"))],
         ..Writes::default()
     };
-    if let (Some(session), Some(log), Some(contrib)) =
-        (&mut later.session, &mut later.log, &mut later.contrib_log)
-    {
-        session.authority = Authority::RuntimeEvents;
-        session.import_ref = None;
+    later.redacted[0].body = b"less".to_vec();
+    later.redacted_facts[0].1.body = "{}".into();
+    later.sessions[0].authority = Authority::RuntimeEvents;
+    later.sessions[0].import_ref = None;
+    later.contributions[0].0.head = 8;
+    if let Some(log) = &mut later.log {
         log.tail = Tail::default();
         log.head = 9;
-        contrib.head = 8;
     }
     later.runs[0].terminal = Some(9);
     later.items[0].item.revision = 9;
     write(&engine, &later).unwrap();
     read(&engine, |s| {
-        assert_eq!(s.session("session-1").unwrap(), later.session);
+        assert_eq!(
+            s.session("session-1").unwrap().as_ref(),
+            later.sessions.first()
+        );
         assert_eq!(s.log(1).unwrap(), later.log);
         assert_eq!(
             s.last_run_of_turn(1, "t9", 9).unwrap().as_ref(),
@@ -219,7 +252,20 @@ fn rows_with_a_known_key_are_replaced() {
             s.items(1, at(0, 0), Newer, 1).unwrap(),
             [later.items[0].item.clone()]
         );
-        assert_eq!(s.contrib_log(1, "notes").unwrap(), later.contrib_log);
+        assert_eq!(
+            s.contrib_log(1, "notes").unwrap().as_ref(),
+            Some(&later.contributions[0].0)
+        );
+        assert_eq!(s.piece(1, 0).unwrap(), Some(b"shorter".to_vec()));
+        assert_eq!(
+            s.events(1, 2, 2, 1, 900).unwrap(),
+            [FoundEvent::Whole(later.redacted[0].clone())]
+        );
+        assert_eq!(s.event_ids(1, event(2).1).unwrap(), [(1, 2)]);
+        assert_eq!(
+            s.facts(1, 1, 1).unwrap(),
+            [later.redacted_facts[0].1.clone()]
+        );
     });
 }
 
@@ -248,17 +294,13 @@ fn a_dropped_session_leaves_no_row_and_no_neighbour_loses_one() {
     let before = counts(&engine);
     write(&engine, &everything(2)).unwrap();
     assert_ne!(counts(&engine), before);
-    let drop_session = Writes {
-        drop_session: Some(session(2)),
-        ..Writes::default()
-    };
-    write(&engine, &drop_session).unwrap();
+    write(&engine, &gone(2)).unwrap();
     assert_eq!(counts(&engine), before);
     check_everything(&engine, 1);
     check_everything(&engine, 3);
     // A session may go and another take its id in one transaction.
     let mut again = everything(1);
-    again.drop_session = Some(session(1));
+    again.erase = gone(1).erase;
     write(&engine, &again).unwrap();
     check_everything(&engine, 1);
 }
@@ -271,7 +313,7 @@ fn a_dropped_index_goes_alone() {
         write(&engine, &everything(n)).unwrap();
     }
     let drop_index = Writes {
-        drop_index: Some(2),
+        erase: vec![Erase::Index(2)],
         ..Writes::default()
     };
     write(&engine, &drop_index).unwrap();
@@ -284,4 +326,142 @@ fn a_dropped_index_goes_alone() {
     });
     check_everything(&engine, 1);
     check_everything(&engine, 3);
+}
+
+#[test]
+fn a_log_is_cut_behind_an_ordinal_and_a_run() {
+    let place = Place::new();
+    let engine = place.open();
+    for n in 1..=3 {
+        write(&engine, &everything(n)).unwrap();
+    }
+    let cut = Writes {
+        erase: vec![
+            Erase::Events {
+                log_no: 2,
+                family: 2,
+                events: event_hashes()[1..].to_vec(),
+            },
+            Erase::Items {
+                index_no: 2,
+                from: 2,
+            },
+            Erase::Runs {
+                log_no: 2,
+                above: 1,
+            },
+        ],
+        ..Writes::default()
+    };
+    write(&engine, &cut).unwrap();
+    read(&engine, |s| {
+        assert_eq!(ordinals(&s.events(2, 0, 9, 9, 900).unwrap()), [1]);
+        assert_eq!(s.event_ids(2, event(1).1).unwrap(), [(2, 1)]);
+        assert_eq!(s.event_ids(2, event(2).1).unwrap(), []);
+        assert!(!s.is_cited(&sha(2)).unwrap());
+        assert_eq!(numbers(&s.items(2, at(0, 0), Newer, 9).unwrap()), [1]);
+        let hash = folio_codec::hash64(b"assistant:r1:m");
+        assert_eq!(numbers(&s.items_by_hash(2, hash).unwrap()), [1]);
+        assert_eq!(s.runs(2, 0, 9).unwrap(), [run(1, "t1")]);
+        let last = s.last_run_of_turn(2, "t1", 9).unwrap();
+        assert_eq!(last, Some(run(1, "t1")));
+    });
+    engine.check().unwrap();
+    check_everything(&engine, 1);
+    check_everything(&engine, 3);
+}
+
+#[test]
+fn what_another_log_made_of_a_key_since_stays() {
+    let place = Place::new();
+    let engine = place.open();
+    for n in 1..=2 {
+        write(&engine, &everything(n)).unwrap();
+    }
+    let taken = Writes {
+        view: Some(ViewWrites {
+            view: view(1),
+            log_no: 2,
+            mark: 1,
+            entries: vec![(b"key".to_vec(), Some(b"other".to_vec()))],
+        }),
+        ..Writes::default()
+    };
+    write(&engine, &taken).unwrap();
+    let erase = vec![Erase::ViewEntries { log_no: 1 }];
+    let without = Writes {
+        erase,
+        ..Writes::default()
+    };
+    write(&engine, &without).unwrap();
+    read(&engine, |s| {
+        let entries = s.view_entries(1, b"", None, Newer, 9).unwrap();
+        assert_eq!(entries, [(b"key".to_vec(), b"other".to_vec())]);
+        assert_eq!(
+            (s.view_mark(1, 1).unwrap(), s.view_mark(1, 2).unwrap()),
+            (0, 1)
+        );
+    });
+    engine.check().unwrap();
+}
+
+#[test]
+fn a_rewritten_store_has_every_row_and_goes_on() {
+    let place = Place::new();
+    let engine = place.open();
+    for n in 1..=3 {
+        write(&engine, &everything(n)).unwrap();
+    }
+    let before = counts(&engine);
+    read(&engine, |s| {
+        engine.rewrite().unwrap();
+        // This read goes on with the file that it began with.
+        assert_eq!(s.sessions(None, 9).unwrap().len(), 3);
+    });
+    assert_eq!(counts(&engine), before);
+    check_everything(&engine, 2);
+    write(&engine, &everything(4)).unwrap();
+    drop(engine);
+    let names: Vec<_> = std::fs::read_dir(place.dir.path()).unwrap().collect();
+    assert_eq!(names.len(), 1, "a draft is left");
+    let engine = place.open();
+    engine.check().unwrap();
+    for n in 1..=4 {
+        check_everything(&engine, n);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_rewrite_keeps_a_link_and_the_permissions() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let engine = place.open();
+    write(&engine, &everything(1)).unwrap();
+    drop(engine);
+    let mode = std::fs::Permissions::from_mode(0o640);
+    std::fs::set_permissions(&place.path, mode).unwrap();
+    let link = place.dir.path().join("link");
+    std::os::unix::fs::symlink(&place.path, &link).unwrap();
+    let engine = RedbEngine::open(&RedbConfig::new(&link)).unwrap();
+    engine.rewrite().unwrap();
+    write(&engine, &everything(2)).unwrap();
+    drop(engine);
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    let mode = place.path.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+    check_everything(&place.open(), 2);
+}
+
+#[test]
+fn what_a_killed_rewrite_left_goes_with_the_next_opening() {
+    let place = Place::new();
+    drop(place.open());
+    let mut draft = place.path.clone().into_os_string();
+    draft.push(".rewrite");
+    std::fs::write(&draft, b"half a copy").unwrap();
+    drop(RedbEngine::open(&place.config().read_only()).unwrap());
+    assert!(PathBuf::from(&draft).exists(), "a reader changes nothing");
+    drop(place.open());
+    assert!(!PathBuf::from(&draft).exists());
 }

@@ -111,9 +111,6 @@ fn what_has_no_owner_is_refused() {
     let mut all = everything(1);
     all.log = None;
     assert_eq!(code(&all), "rows_without_owner");
-    let mut all = everything(1);
-    all.contrib_log = None;
-    assert_eq!(code(&all), "rows_without_owner");
     assert!(is_empty(&engine));
 }
 
@@ -135,11 +132,13 @@ fn the_greatest_numbers_have_room() {
         assert_eq!(newest[0].position, at(u64::MAX, u8::MAX));
     });
     engine.check().unwrap();
-    let drop_session = Writes {
-        drop_session: all.session,
-        ..Writes::default()
-    };
-    write(&engine, &drop_session).unwrap();
+    let mut gone = gone(u64::MAX);
+    gone.erase.push(Erase::Events {
+        log_no: u64::MAX,
+        family: u64::MAX,
+        events: vec![(u64::MAX, None)],
+    });
+    write(&engine, &gone).unwrap();
     engine.check().unwrap();
     assert_eq!(read(&engine, |s| s.sessions(None, 9).unwrap().len()), 1);
 }
@@ -150,10 +149,7 @@ fn two_sessions_never_share_an_id() {
     let engine = place.open();
     write(&engine, &everything(1)).unwrap();
     let mut second = everything(2);
-    second.session = Some(SessionRow {
-        session_id: SessionId::new("session-1").unwrap(),
-        ..session(2)
-    });
+    second.sessions[0].session_id = SessionId::new("session-1").unwrap();
     assert_eq!(write(&engine, &second).unwrap_err().code(), "row_exists");
     assert_eq!(
         read(&engine, |s| s.session("session-1").unwrap()),
@@ -165,8 +161,38 @@ fn two_sessions_never_share_an_id() {
 fn what_the_engine_says_of_itself() {
     let place = Place::new();
     let engine = place.open();
-    assert!(engine.capabilities().durable && !engine.capabilities().multi_process);
+    let can = engine.capabilities();
+    assert!(can.durable && can.fast_open_after_crash && !can.multi_process);
+    let owner = engine.owner().unwrap();
+    assert_ne!(owner, 0);
+    assert_eq!(engine.owner().unwrap(), owner);
+    assert!(engine.is_alive(owner).unwrap() && !engine.is_alive(owner ^ 1).unwrap());
+    assert_eq!(engine.version().unwrap(), engine.version().unwrap());
+    engine.settle().unwrap();
     assert!(engine.now() > 1_700_000_000_000);
     assert_ne!(engine.random(), engine.random());
     engine.check().unwrap();
+}
+
+#[test]
+fn a_read_that_is_under_way_is_waited_for() {
+    let place = Place::new();
+    let engine = place.open();
+    write(&engine, &everything(1)).unwrap();
+    let (began, has_begun) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            read(&engine, |s| {
+                began.send(()).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                s.counters().unwrap().session_no
+            })
+        });
+        has_begun.recv().unwrap();
+        engine.demand_fence();
+        write(&engine, &everything(2)).unwrap();
+        assert!(reader.is_finished(), "the file was taken from the reader");
+        assert_eq!(reader.join().unwrap(), 1);
+    });
+    assert_eq!(read(&engine, |s| s.sessions(None, 9).unwrap().len()), 2);
 }

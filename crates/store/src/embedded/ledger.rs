@@ -1,6 +1,6 @@
 //! Sessions and their events.
 
-use super::{Embedded, MAX_LISTED, closed};
+use super::{Embedded, MAX_LISTED};
 use crate::engine::{Engine, WriteTxn, Writes};
 use crate::line::Line;
 use crate::page::{info, stored};
@@ -126,7 +126,7 @@ impl<E: Engine> Ledger for Embedded<E> {
         let id = id.clone();
         let mut batch = Some(prepare(&id, batch)?);
         self.write(move |txn, engine| {
-            let batch = batch.take().ok_or_else(closed)?;
+            let batch = batch.take().ok_or_else(StoreError::closed)?;
             let needs = needs(&batch);
             let is_alive = |owner| engine.is_alive(owner);
             let found = fetch(txn, id.as_str(), &batch, needs, &is_alive)?;
@@ -214,13 +214,13 @@ impl<E: Engine> Ledger for Embedded<E> {
         loop {
             commits.borrow_and_update();
             if self.watch.is_stopped() {
-                return Err(closed());
+                return Err(StoreError::closed());
             }
             let head = self.read(|snapshot| Ok(session_and_log(snapshot, id.as_str())?.1.head))?;
             if head > after {
                 return Ok(head);
             }
-            commits.changed().await.map_err(|_| closed())?;
+            commits.changed().await.map_err(|_| StoreError::closed())?;
         }
     }
 }

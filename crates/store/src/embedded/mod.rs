@@ -51,14 +51,6 @@ impl<E: Engine> Drop for Embedded<E> {
     }
 }
 
-fn closed() -> StoreError {
-    StoreError::new(
-        ErrorKind::Closed,
-        "store_closed",
-        "the store is closed: open it again",
-    )
-}
-
 impl<E: Engine> Embedded<E> {
     /// A store over an engine.
     ///
@@ -86,7 +78,8 @@ impl<E: Engine> Embedded<E> {
         &self.engine
     }
 
-    /// Lets the writer finish what it was handed, and ends every thread.
+    /// Lets the writer finish what it was handed, ends every thread, and lets
+    /// go of the files.
     fn stop(&self) {
         let writer = self
             .writer
@@ -99,6 +92,7 @@ impl<E: Engine> Embedded<E> {
             drop(thread.join());
         }
         self.watch.stop();
+        self.engine.close();
     }
 
     fn read<T>(
@@ -110,7 +104,7 @@ impl<E: Engine> Embedded<E> {
             out = Some(work(snapshot)?);
             Ok(())
         })?;
-        out.ok_or_else(closed)
+        out.ok_or_else(StoreError::closed)
     }
 
     /// Hands work to the writer thread, to be done in one transaction, and
@@ -127,7 +121,7 @@ impl<E: Engine> Embedded<E> {
                 Ok(())
             })?;
             commits.send_modify(|count| *count += 1);
-            out.ok_or_else(closed)
+            out.ok_or_else(StoreError::closed)
         })
         .await
     }
@@ -144,8 +138,8 @@ impl<E: Engine> Embedded<E> {
         });
         {
             let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-            let writer = writer.as_ref().ok_or_else(closed)?;
-            writer.queue.send(job).map_err(|_| closed())?;
+            let writer = writer.as_ref().ok_or_else(StoreError::closed)?;
+            writer.queue.send(job).map_err(|_| StoreError::closed())?;
         }
         outcome.await.map_err(|_| {
             let message = "the writer stopped before it answered: look the events up by id";
