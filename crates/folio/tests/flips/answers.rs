@@ -76,7 +76,9 @@ impl From<TranscriptError> for Answer {
 }
 
 fn one<T: Debug, E: Into<Answer>>(result: Result<T, E>) -> Answer {
-    result.map_or_else(Into::into, |value| Answer::Values(vec![format!("{value:?}")]))
+    result.map_or_else(Into::into, |value| {
+        Answer::Values(vec![format!("{value:?}")])
+    })
 }
 
 /// Asks everything.
@@ -121,13 +123,19 @@ async fn ask_session(store: &Arc<dyn Store>, asked: &Asked) -> Vec<(String, Answ
     let mut out = vec![
         ("session".into(), one(store.session(id).await)),
         ("range".into(), one(store.range(id, all).await)),
-        ("lookup".into(), one(store.lookup_ids(id, &asked.events).await)),
+        (
+            "lookup".into(),
+            one(store.lookup_ids(id, &asked.events).await),
+        ),
         ("runs".into(), one(store.runs(id, 0, 1_000).await)),
         ("index".into(), one(store.index_status(id).await)),
         ("lease".into(), one(store.lease(id).await)),
         ("citations".into(), one(store.citations(id, 1, 100).await)),
         ("mark".into(), one(store.view_mark(VIEW, 1, id).await)),
-        ("notes".into(), one(store.contribution_status(id, NOTES).await)),
+        (
+            "notes".into(),
+            one(store.contribution_status(id, NOTES).await),
+        ),
     ];
     for direction in [Direction::Newer, Direction::Older] {
         let query = ContributionQuery {
@@ -138,8 +146,14 @@ async fn ask_session(store: &Arc<dyn Store>, asked: &Asked) -> Vec<(String, Answ
         };
         let notes = one(store.contributions(id, NOTES, query).await);
         out.push((format!("notes {direction:?}"), notes));
-        out.push((format!("pages {direction:?}"), walk(store, id, direction).await));
-        out.push((format!("marked {direction:?}"), marked(store, id, direction).await));
+        out.push((
+            format!("pages {direction:?}"),
+            walk(store, id, direction).await,
+        ));
+        out.push((
+            format!("marked {direction:?}"),
+            marked(store, id, direction).await,
+        ));
     }
     for ordinal in 1..=asked.head {
         let event = one(store.events(id, &[ordinal]).await);
