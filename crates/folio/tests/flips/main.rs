@@ -58,10 +58,9 @@ async fn read(
     for asked in &questions.sessions {
         let findings = match store.verify(&asked.id).await {
             Ok(report) => report.findings.iter().map(|f| (f.code, f.at)).collect(),
-            Err(error) => {
-                assert!(is_loud(error.kind()), "verify: {error:?}");
-                vec![(error.code(), None)]
-            }
+            Err(error) if is_loud(error.kind()) => vec![(error.code(), None)],
+            // Another answer, but no finding: `check` has to tell.
+            Err(_) => Vec::new(),
         };
         verified.insert(asked.id.as_str().to_owned(), findings);
     }

@@ -163,39 +163,55 @@ fn things_of_several_kinds_may_have_one_id() {
 
 #[test]
 fn odd_ids_are_kept_as_they_are_or_refused_by_name() {
-    for bad in ["", "a\0b", "a\nb", &"x".repeat(4_096)] {
+    for bad in ["", "a\0b", "a b", "🦀", "../x", &"x".repeat(4_096)] {
         let error = SessionId::new(bad).unwrap_err();
-        assert!(!error.to_string().is_empty());
+        assert!(error.to_string().contains("1 to 128"), "{error}");
+    }
+    for bad in ["", &"x".repeat(4_096)] {
+        let error = folio::EventId::new(bad).unwrap_err();
+        assert!(error.to_string().contains("1 to 512"), "{error}");
     }
     block_on(async {
         for engine in ENGINES {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("folio");
             let store = (engine.open)(&path).unwrap();
+            let long = "🦀".repeat(128);
             let odd = [
                 "🦀",
                 "e\u{301}",
                 "é",
+                "a\0b",
+                "a\0c",
+                "a",
                 "'; DROP TABLE events; --",
                 "%",
-                "a b",
-                "../x",
+                " ",
+                &long,
             ];
-            for id in odd {
-                let session = create(&*store, id).await;
-                append(&*store, &session, vec![Events::new(id).user(id, id)]).await;
+            let id = create(&*store, "s1").await;
+            for (n, odd) in odd.iter().enumerate() {
+                let event = Events::new("s1").user(odd, &format!("message {n}"));
+                append(&*store, &id, vec![event]).await;
             }
             close(store).await;
             let store = (engine.open)(&path).unwrap();
-            for id in odd {
-                let session = SessionId::new(id).unwrap();
-                let entries = marked(&store, &session).await;
+            let entries = marked(&store, &id).await;
+            assert_eq!(entries.len(), odd.len(), "{}", engine.name);
+            for (n, odd) in odd.iter().enumerate() {
                 assert!(
-                    entries.len() == 1 && says(&entries[0], id),
-                    "{id}: {entries:?}"
+                    says(&entries[n], &format!("message {n}")),
+                    "{odd:?}: {entries:?}"
                 );
-                assert_eq!(store.verify(&session).await.unwrap().findings, []);
+                let event = folio::EventId::new(*odd).unwrap();
+                let known = store.lookup_ids(&id, &[event]).await.unwrap()[0];
+                assert_eq!(
+                    known.map(|known| known.ordinal),
+                    Some(n as u64 + 1),
+                    "{odd:?}"
+                );
             }
+            assert_eq!(store.verify(&id).await.unwrap().findings, []);
         }
     });
 }

@@ -44,7 +44,7 @@ fn a_page_of_fifty_has_fifty_items_whatever_they_are_made_of() {
         for (name, store, _folder) in fresh() {
             for (number, (what, make)) in MADE.iter().enumerate() {
                 let id = create(&*store, &format!("s-{number}")).await;
-                let events = make().into_iter().map(|event| of(&event, id.as_str()));
+                let events = make().into_iter().map(|event| of(&event, &id));
                 append(&*store, &id, events.collect()).await;
                 let pages = pages(&store, &id, 50, OnGap::Fail).await.unwrap();
                 let sizes: Vec<_> = pages.iter().map(|page| page.entries.len()).collect();
@@ -60,12 +60,8 @@ fn a_page_of_fifty_has_fifty_items_whatever_they_are_made_of() {
 }
 
 /// The event in another session.
-fn of(event: &CanonicalEvent, session: &str) -> CanonicalEvent {
-    let text = event.json.replace(
-        "\"sessionId\":\"s1\"",
-        &format!("\"sessionId\":\"{session}\""),
-    );
-    let event = folio::RuntimeEvent::from_json(&text).unwrap();
+fn of(event: &CanonicalEvent, session: &folio::SessionId) -> CanonicalEvent {
+    let event = folio::RuntimeEvent::from_json(&event.to_json(session)).unwrap();
     CanonicalEvent::new(&event).unwrap()
 }
 
