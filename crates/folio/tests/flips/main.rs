@@ -1,4 +1,5 @@
-//! One bit of a closed store is flipped, and everything is read.
+//! One bit of a closed store is flipped, or its end is cut off, and everything
+//! is read.
 //!
 //! Whatever the bit, opening and reading end, without a panic. A bit of a
 //! stored event is found by `verify` and by the reads that need the event, each
@@ -10,12 +11,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod answers;
+mod cuts;
 mod store;
 
 use answers::{Answer, Answers, Questions, ask};
 use folio::{ErrorKind, Store, StoreError};
 use folio_testkit::workload::Random;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -118,7 +121,7 @@ fn names(before: &Answer, after: &Answer, ordinal: u64) -> bool {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
-    flips: usize,
+    changes: usize,
     in_events: usize,
     found_elsewhere: usize,
     found_by_care_alone: usize,
@@ -145,7 +148,7 @@ impl Bench {
         let store: Arc<dyn Store> = (engine.open)(&path).unwrap();
         let before = ask(&store, &whole.questions).await;
         store.close().await.unwrap();
-        let mut bench = Self {
+        let bench = Self {
             engine,
             whole,
             before,
@@ -153,7 +156,7 @@ impl Bench {
             counts: Counts::default(),
             wrong: Vec::new(),
         };
-        let said = bench.flipped(None).await.unwrap();
+        let said = bench.says(&bench.whole.bytes).await.unwrap();
         assert!(said.changed.is_empty() && !said.found(), "it is whole");
         assert!(
             bench
@@ -165,60 +168,76 @@ impl Bench {
         bench
     }
 
-    /// What the store says with a bit flipped.
-    async fn flipped(&mut self, bit: Option<(usize, u8)>) -> Result<Said, StoreError> {
-        let path = self.folder.path().join("flipped");
-        let mut bytes = self.whole.bytes.clone();
-        if let Some((at, bit)) = bit {
-            bytes[at] ^= 1 << bit;
-        }
+    /// What the store says where its file holds these bytes.
+    async fn says(&self, bytes: &[u8]) -> Result<Said, StoreError> {
+        let path = self.folder.path().join("changed");
         for stale in std::fs::read_dir(self.folder.path()).unwrap() {
             std::fs::remove_file(stale.unwrap().path()).unwrap();
         }
-        std::fs::write(&path, &bytes).unwrap();
-        read(self.engine, &path, &self.whole.questions, &self.before).await
+        std::fs::write(&path, bytes).unwrap();
+        let said = read(self.engine, &path, &self.whole.questions, &self.before).await;
+        if said.is_err() {
+            let left = std::fs::read(&path).unwrap();
+            assert!(left == bytes, "what is refused is left as it is");
+        }
+        said
     }
 
-    async fn flip(&mut self, at: usize, bit: u8) {
-        let said = self.flipped(Some((at, bit))).await;
-        self.counts.flips += 1;
+    /// Reads the store that ends after so many bytes.
+    async fn cut(&mut self, len: usize) {
         let name = self.engine.name;
-        let event = self
-            .whole
-            .events
-            .iter()
-            .find(|event| event.bytes.contains(&at));
+        let what = format!("{name} cut to {len} bytes");
+        let said = self.says(&self.whole.bytes[..len]).await;
+        self.counts.changes += 1;
+        match said {
+            // An empty file is where a store is made.
+            Ok(_) if len == 0 => self.counts.refused += 1,
+            Ok(said) => self.judge(&what, &said),
+            Err(error) => self.refused(&what, &error),
+        }
+    }
+
+    fn refused(&mut self, what: &str, error: &StoreError) {
+        self.counts.refused += 1;
+        // What cannot be told from a stranger's file is refused as one.
+        let as_stranger = error.code() == "store_not_a_store";
+        if !is_loud(error.kind()) && !as_stranger {
+            self.wrong.push(format!("{what}: opening: {error:?}"));
+        }
+    }
+
+    /// Reads the store with a bit flipped.
+    async fn flip(&mut self, (at, bit): (usize, u8)) {
+        let mut bytes = self.whole.bytes.clone();
+        bytes[at] ^= 1 << bit;
+        let said = self.says(&bytes).await;
+        self.counts.changes += 1;
+        let what = format!("{} byte {at} bit {bit}", self.engine.name);
+        let mut events = self.whole.events.iter();
+        let event = events.find(|event| event.bytes.contains(&at));
         match (said, event) {
-            (Err(error), None) => {
-                self.counts.refused += 1;
-                // What cannot be told from a stranger's file is refused as one.
-                let as_stranger = error.code() == "store_not_a_store";
-                if !is_loud(error.kind()) && !as_stranger {
-                    self.wrong
-                        .push(format!("{name} byte {at} bit {bit}: opening: {error:?}"));
-                }
-            }
+            (Err(error), None) => self.refused(&what, &error),
             (Err(error), Some(event)) => {
                 let ordinal = event.ordinal;
-                self.wrong.push(format!(
-                    "{name} byte {at} bit {bit}: event {ordinal}: {error:?}"
-                ));
+                self.wrong
+                    .push(format!("{what}: event {ordinal}: {error:?}"));
             }
             (Ok(said), Some(event)) => {
                 self.counts.in_events += 1;
                 if let Err(why) = judge_event(&self.before, &said, event) {
-                    self.wrong
-                        .push(format!("{name} byte {at} bit {bit}: {why}"));
+                    self.wrong.push(format!("{what}: {why}"));
                 }
             }
-            (Ok(said), None) => self.judge(at, bit, &said),
+            (Ok(said), None) => self.judge(&what, &said),
         }
     }
 
-    fn judge(&mut self, at: usize, bit: u8, said: &Said) {
-        let silent =
-            |(read, after): &&((String, String), Answer)| !tells(&self.before[read], after);
-        let silent: Vec<_> = said.changed.iter().filter(silent).collect();
+    fn judge(&mut self, what: &str, said: &Said) {
+        let silent: Vec<_> = said
+            .changed
+            .iter()
+            .filter(|(read, after)| !tells(&self.before[read], after))
+            .collect();
         if said.changed.is_empty() && !said.found() {
             self.counts.harmless += 1;
         } else if silent.is_empty() {
@@ -226,10 +245,8 @@ impl Bench {
         } else if said.found() {
             self.counts.found_by_care_alone += 1;
         } else {
-            let name = self.engine.name;
-            self.wrong.push(format!(
-                "{name} byte {at} bit {bit}: other answers, and nothing is found: {silent:?}"
-            ));
+            let other = "other answers, and nothing is found";
+            self.wrong.push(format!("{what}: {other}: {silent:?}"));
         }
     }
 }
@@ -294,7 +311,12 @@ fn bits_of_a_row(whole: &Whole) -> Vec<(usize, u8)> {
         .collect()
 }
 
-fn flip_all(engine: Engine, bits: fn(&Whole) -> Vec<(usize, u8)>) {
+/// Changes a store in many ways, each at a time, and judges what it says.
+fn judge_all<T: Copy + Debug + Send + 'static>(
+    engine: Engine,
+    changes: impl FnOnce(&Whole) -> Vec<T> + Send + 'static,
+    change: impl AsyncFn(&mut Bench, T) + Send + 'static,
+) -> Counts {
     let (tell, told) = mpsc::channel();
     let work = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -304,9 +326,9 @@ fn flip_all(engine: Engine, bits: fn(&Whole) -> Vec<(usize, u8)>) {
             let mut bench = Bench::new(engine).await;
             let events = bench.whole.events.len();
             assert!(events > 100, "only {events} events stand in one piece");
-            for (at, bit) in bits(&bench.whole) {
-                tell.send(Some((at, bit))).unwrap();
-                bench.flip(at, bit).await;
+            for one in changes(&bench.whole) {
+                tell.send(Some(one)).unwrap();
+                change(&mut bench, one).await;
             }
             tell.send(None).unwrap();
             (bench.counts, bench.wrong)
@@ -315,7 +337,7 @@ fn flip_all(engine: Engine, bits: fn(&Whole) -> Vec<(usize, u8)>) {
     let mut last = None;
     loop {
         match told.recv_timeout(HANGS) {
-            Ok(Some(bit)) => last = Some(bit),
+            Ok(Some(one)) => last = Some(one),
             // Done, or it panicked: joining tells which.
             Ok(None) | Err(mpsc::RecvTimeoutError::Disconnected) => break,
             Err(mpsc::RecvTimeoutError::Timeout) => panic!("{}: {last:?} hangs", engine.name),
@@ -329,10 +351,10 @@ fn flip_all(engine: Engine, bits: fn(&Whole) -> Vec<(usize, u8)>) {
         wrong.is_empty(),
         "{} of {}:\n{}",
         wrong.len(),
-        counts.flips,
+        counts.changes,
         wrong.join("\n")
     );
-    assert_ne!(counts.in_events, 0, "the flips reach events");
+    counts
 }
 
 fn count() -> usize {
@@ -342,13 +364,16 @@ fn count() -> usize {
 #[test]
 fn no_flipped_bit_is_answered_in_silence() {
     for engine in ENGINES {
-        flip_all(*engine, |whole| bits(whole, count(), 1));
+        let bits = |whole: &Whole| bits(whole, count(), 1);
+        let counts = judge_all(*engine, bits, Bench::flip);
+        assert_ne!(counts.in_events, 0, "the flips reach events");
     }
 }
 
 #[test]
 fn no_bit_of_an_events_row_is_missed() {
     for engine in ENGINES {
-        flip_all(*engine, bits_of_a_row);
+        let counts = judge_all(*engine, bits_of_a_row, Bench::flip);
+        assert!(counts.in_events > 32, "{counts:?}");
     }
 }
