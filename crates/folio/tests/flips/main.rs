@@ -8,7 +8,11 @@
 //! finding of `verify` or `check`: never another answer and silence.
 //!
 //! `FOLIO_FLIPS` is how many bits are flipped in each kind of store.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 mod answers;
 mod cuts;

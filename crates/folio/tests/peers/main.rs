@@ -15,7 +15,11 @@
 //! | a page of 50 | 50 items, whatever number of events they are made of |
 //! | one id for things of several kinds | they do not meet |
 //! | a server that warns and starts anyway | does not apply: there is no server in this crate |
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 mod damage;
 mod identity;
