@@ -11,7 +11,7 @@ use folio_store::engine::{Capabilities, Engine, ReadWork, WriteWork};
 use folio_store::{ErrorKind, StoreError};
 use rusqlite::{Connection, ffi};
 use std::hash::{BuildHasher, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -35,6 +35,8 @@ pub struct SqliteEngine {
     path: PathBuf,
     /// What the names of the files beside the database begin with.
     files: PathBuf,
+    /// Which file the path led to, where the system can tell.
+    file: Option<(u64, u64)>,
     source: Source,
     // Dropped before the writer: the last connection to close folds the WAL
     // into the database, and only the writer can.
@@ -78,9 +80,12 @@ impl SqliteEngine {
             // could take back; otherwise before the first write.
             let _ = fence(&writer.conn, &fence_due);
         }
+        // Another file system than the system's has files of its own.
+        let file = config.vfs.is_none().then(|| file_at(&files)).flatten();
         Ok(Self {
             path: config.path.clone(),
             files,
+            file,
             source,
             readers: Mutex::default(),
             changes: Mutex::default(),
@@ -89,6 +94,17 @@ impl SqliteEngine {
             owner: Mutex::default(),
             closed: AtomicBool::new(false),
         })
+    }
+
+    /// Whether the path still leads to the file that was opened. SQLite would
+    /// go on writing to one that was removed, or share the WAL of the one that
+    /// took its place.
+    fn is_in_place(&self) -> Result<(), StoreError> {
+        if self.file.is_none() || self.file == file_at(&self.files) {
+            return Ok(());
+        }
+        let (path, why) = (self.path.clone(), Refusal::Moved);
+        Err(Error::Open { path, why }.into())
     }
 
     /// The connection that writes and its place in the queue; `None` once the
@@ -172,6 +188,7 @@ impl SqliteEngine {
 
     fn reader(&self) -> Result<Reading<'_>, StoreError> {
         self.is_open()?;
+        self.is_in_place()?;
         let idle = lock(&self.readers).pop();
         let conn = match idle {
             Some(conn) => conn,
@@ -223,6 +240,20 @@ impl SqliteEngine {
     pub(crate) fn demand_fence(&self) {
         self.fence_due.store(true, Ordering::Release);
     }
+}
+
+/// The device and the number of a file.
+#[cfg(unix)]
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.dev(), meta.ino()))
+}
+
+/// Elsewhere an open file cannot be removed or replaced.
+#[cfg(not(unix))]
+fn file_at(_: &Path) -> Option<(u64, u64)> {
+    None
 }
 
 /// What a panic under the lock left behind is whole: transactions roll back as
@@ -351,6 +382,7 @@ impl Engine for SqliteEngine {
         } = writer.as_mut().ok_or_else(StoreError::closed)?;
         // Until the outcome is known and the fence, if it came to that, stands.
         let _held = queue.acquire()?;
+        self.is_in_place()?;
         fence(conn, &self.fence_due)?;
         let open = Open::begin(conn, "BEGIN IMMEDIATE").map_err(Error::from)?;
         let mut txn = Txn::new(conn);
@@ -446,6 +478,7 @@ impl Engine for SqliteEngine {
         let mut writer = self.writer()?;
         let Writer { conn, lock, .. } = writer.as_mut().ok_or_else(StoreError::closed)?;
         let _held = lock.acquire()?;
+        self.is_in_place()?;
         fence(conn, &self.fence_due)?;
         // First of all, so that who is in the way is in the way of little work.
         empty_wal(conn)?;

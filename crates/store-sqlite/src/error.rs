@@ -110,6 +110,12 @@ pub enum Refusal {
     /// Another process holds it.
     #[error("another process holds the file{}; try again when it is done", named(.0.as_ref()))]
     Locked(Option<Holder>),
+    /// It is no longer the file that was opened.
+    #[error(
+        "the store was removed or another file took its place while it was open: nothing was \
+         written; put it back, or close the store and open it again"
+    )]
+    Moved,
     /// The operating system refuses.
     #[error("the file cannot be opened; check its permissions and those of its directory")]
     Unreachable,
@@ -135,6 +141,7 @@ impl Refusal {
             Self::ReadOnly => (ErrorKind::Unavailable, "store_read_only"),
             Self::Missing | Self::NoDirectory => (ErrorKind::NotFound, "store_missing"),
             Self::Locked(_) => (ErrorKind::Unavailable, "store_locked"),
+            Self::Moved => (ErrorKind::Unavailable, "store_moved"),
             Self::Unreachable => (ErrorKind::Unavailable, "store_unreachable"),
             Self::NotDurable(_) => (ErrorKind::Unsupported, "store_not_durable"),
             Self::OldSqlite(_) => (ErrorKind::Unsupported, "sqlite_too_old"),

@@ -71,11 +71,10 @@ impl<'c> Txn<'c> {
         let mut rows = statement.query((low, high, limit))?;
         let mut found = Vec::new();
         let mut bytes = 0_usize;
+        let mut least = low;
         while let Some(row) = rows.next()? {
             let columns = Columns(row);
-            let key = columns
-                .i64(0)
-                .ok_or_else(|| Error::damaged("events", "a key"))?;
+            let key = next_key(columns, &mut least, high)?;
             let event = event(key, columns);
             if let FoundEvent::Whole(row) = &event {
                 bytes = bytes.saturating_add(row.body.len());
@@ -96,10 +95,9 @@ impl<'c> Txn<'c> {
         limit: i64,
         max_bytes: usize,
     ) -> Result<Vec<FoundEvent>, Error> {
+        let mut least = low;
         let keys = self.all(sql::EVENT_KEYS, (low, high, limit), |columns| {
-            columns
-                .i64(0)
-                .ok_or_else(|| Error::damaged("events", "a key"))
+            next_key(columns, &mut least, high)
         })?;
         let mut found = Vec::new();
         let mut bytes = 0_usize;
@@ -590,6 +588,17 @@ fn log(columns: Columns<'_>) -> Option<LogRow> {
         tail: decode_tail(columns.bytes(11)?).ok()?,
     };
     columns.has_sum(12, row.checksum()).then_some(row)
+}
+
+/// The key of an event, which stands behind those before it and not behind
+/// `high`. A broken page may hold any: SQLite does not compare them again.
+fn next_key(columns: Columns<'_>, least: &mut i64, high: i64) -> Result<i64, Error> {
+    let key = columns
+        .i64(0)
+        .filter(|key| (*least..=high).contains(key))
+        .ok_or_else(|| Error::damaged("events", "a key that is out of its place"))?;
+    *least = key.saturating_add(1);
+    Ok(key)
 }
 
 fn event(key: i64, columns: Columns<'_>) -> FoundEvent {
