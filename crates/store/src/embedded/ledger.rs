@@ -173,7 +173,17 @@ impl<E: Engine> Ledger for Embedded<E> {
             if found.is_empty() && query.max_count > 0 {
                 return Err(StoreError::gap(vec![from]));
             }
-            whole(&line, without_gaps(found, from))
+            let mut found = without_gaps(found, from);
+            // Where it ended before a limit did, the rest is missing.
+            if let Some(last) = found.last().map(FoundEvent::ordinal)
+                && last < to
+                && found.len() < query.max_count
+                && line.events(last + 1, to, 1, usize::MAX)?.is_empty()
+            {
+                let missing = last + 1..=to.min(last.saturating_add(MAX_NAMED));
+                found.extend(missing.map(|ordinal| FoundEvent::Damaged { ordinal }));
+            }
+            whole(&line, found)
         })
     }
 
