@@ -6,11 +6,12 @@
 //! does not run one, fails.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use cargo_metadata::{Message, Metadata, MetadataCommand, Target};
 use serde_json::{Value, json};
@@ -22,6 +23,9 @@ use crate::layers::{Layer, REFERENCE_ADAPTER, declared_layer};
 const TARGET: &str = "conformance";
 /// The kind of a case that asserts that an adapter lacks something.
 const UNSUPPORTED: &str = "unsupported";
+/// How long the suite may take on one adapter. The slowest one needs a small
+/// part of it, so what is not done then hangs.
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// What became of a case on one adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,6 +201,15 @@ pub fn listed(text: &str) -> BTreeMap<String, bool> {
     text.lines().filter_map(line).collect()
 }
 
+/// The cases that were running when a run was stopped: cases begin in the
+/// order of the list, each on one of a number of threads.
+#[must_use]
+pub fn in_flight(list: &str, passed: &BTreeMap<String, bool>, threads: usize) -> Vec<String> {
+    let lines = list.lines().flat_map(|line| listed(line).into_keys());
+    let open = lines.filter(|case| !passed.contains_key(case));
+    open.take(threads).collect()
+}
+
 /// Puts an adapter's list and its outcomes beside the reference's list.
 #[must_use]
 pub fn column(
@@ -240,17 +253,32 @@ pub fn run(root: &Path, without: &[&str]) -> Result<Matrix, Error> {
     let mut lists = Vec::new();
     for (adapter, binary) in &binaries {
         let text = started(Command::new(binary).arg("--list").output(), adapter)?;
-        lists.push(listed(&String::from_utf8_lossy(&text.stdout)));
+        lists.push(String::from_utf8_lossy(&text.stdout).into_owned());
     }
-    let reference = lists.first().cloned().unwrap_or_default();
+    let reference = lists.first().map(|list| listed(list)).unwrap_or_default();
+    let threads = std::thread::available_parallelism().map_or(1, Into::into);
     let mut columns = Vec::new();
-    for ((adapter, binary), list) in binaries.iter().zip(&lists) {
+    for ((adapter, binary), text) in binaries.iter().zip(&lists) {
+        let list = listed(text);
         eprintln!("conformance: {adapter}, {} cases", list.len());
-        let (passed, ended_well) = outcomes(adapter, binary)?;
-        let mut column = column(adapter, &reference, list, &passed);
-        if !ended_well && column.holds() {
-            let problem = "every case passed, and the run ended with an error";
-            column.problems.push(problem.to_owned());
+        let mut command = Command::new(binary);
+        command.args(["--format", "json", "--test-threads"]);
+        command.arg(threads.to_string());
+        let (passed, end) = outcomes(command, adapter, LIMIT)?;
+        let mut column = column(adapter, &reference, &list, &passed);
+        match end {
+            End::Stopped => {
+                let limit = LIMIT.as_secs();
+                for case in in_flight(text, &passed, threads) {
+                    let problem = format!("{case} hangs: the run was stopped after {limit} s");
+                    column.problems.push(problem);
+                }
+            }
+            End::Failed if column.holds() => {
+                let problem = "every case passed, and the run ended with an error";
+                column.problems.push(problem.to_owned());
+            }
+            End::Failed | End::Well => {}
         }
         columns.push(column);
     }
@@ -372,22 +400,55 @@ fn build(metadata: &Metadata, adapters: &[String]) -> Result<Vec<(String, PathBu
         .collect()
 }
 
-/// Runs an adapter's suite; answers whether each case passed, and whether the
-/// run says so too.
-fn outcomes(adapter: &str, binary: &Path) -> Result<(BTreeMap<String, bool>, bool), Error> {
-    let mut command = Command::new(binary);
-    command.args(["--format", "json"].map(OsStr::new));
+/// How a run of a suite ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// By itself, and it says that all is well.
+    Well,
+    /// By itself, and it says that something is not.
+    Failed,
+    /// Its time was up.
+    Stopped,
+}
+
+/// Runs an adapter's suite for a limited time; answers whether each case
+/// passed, and how the run ended.
+fn outcomes(
+    mut command: Command,
+    adapter: &str,
+    limit: Duration,
+) -> Result<(BTreeMap<String, bool>, End), Error> {
+    let deadline = Instant::now() + limit;
     let mut child = started(command.stdout(Stdio::piped()).spawn(), adapter)?;
     let mut passed = BTreeMap::new();
+    let mut stopped = false;
     if let Some(out) = child.stdout.take() {
-        for line in BufReader::new(out).lines() {
-            let line = line.map_err(|error| Error::io(binary, error))?;
-            if let Some((case, ok)) = outcome(&line) {
-                passed.insert(case, ok);
+        let (told, lines) = mpsc::channel();
+        // A line may never come, so somebody else waits for it.
+        std::thread::spawn(move || {
+            let lines = BufReader::new(out).lines().map_while(Result::ok);
+            lines.map_while(|line| told.send(line).ok()).for_each(drop);
+        });
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match lines.recv_timeout(left) {
+                Ok(line) => passed.extend(outcome(&line)),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    stopped = true;
+                    started(child.kill(), adapter)?;
+                    break;
+                }
             }
         }
     }
-    Ok((passed, started(child.wait(), adapter)?.success()))
+    let ended_well = started(child.wait(), adapter)?.success();
+    let end = match (stopped, ended_well) {
+        (true, _) => End::Stopped,
+        (false, true) => End::Well,
+        (false, false) => End::Failed,
+    };
+    Ok((passed, end))
 }
 
 /// The outcome of a case, if a line of the run tells one.

@@ -66,7 +66,7 @@ pub trait Flaw: Send + Sync + 'static {
     fn event_ids(
         &self,
         writes: bool,
-        log: Option<LogRow>,
+        log: &dyn Fn() -> Option<LogRow>,
         found: Vec<(u64, u64)>,
     ) -> Vec<(u64, u64)> {
         let _ = (writes, log);
@@ -89,7 +89,7 @@ pub trait Flaw: Send + Sync + 'static {
     }
 
     /// A log's row; the last event of the log may be damaged.
-    fn log(&self, row: LogRow, last: Option<FoundEvent>) -> LogRow {
+    fn log(&self, row: LogRow, last: &dyn Fn() -> Option<FoundEvent>) -> LogRow {
         let _ = last;
         row
     }
@@ -336,8 +336,12 @@ impl Snapshot for View<'_> {
         let Some(row) = self.tables.log(log_no)? else {
             return Ok(None);
         };
-        let last = self.events(log_no, row.head, row.head, 1, usize::MAX)?;
-        Ok(Some(self.flaw.log(row, last.into_iter().next())))
+        let (log_no, head) = (row.log_no, row.head);
+        let last = || {
+            let found = self.events(log_no, head, head, 1, usize::MAX).ok()?;
+            found.into_iter().next()
+        };
+        Ok(Some(self.flaw.log(row, &last)))
     }
 
     fn session_of_log(&self, log_no: u64) -> Result<Option<SessionRow>, StoreError> {
@@ -354,8 +358,8 @@ impl Snapshot for View<'_> {
 
     fn event_ids(&self, family: u64, hash: u64) -> Result<Vec<(u64, u64)>, StoreError> {
         let found = self.tables.event_ids(family, hash)?;
-        let log = self.tables.log(family)?;
-        Ok(self.flaw.event_ids(self.writes, log, found))
+        let log = || self.tables.log(family).ok().flatten();
+        Ok(self.flaw.event_ids(self.writes, &log, found))
     }
 
     fn events(

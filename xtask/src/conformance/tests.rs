@@ -1,7 +1,9 @@
 //! What counts as a suite that ran.
 
-use super::{Matrix, Verdict, column, listed, outcome};
+use super::{End, Matrix, Verdict, column, in_flight, listed, outcome, outcomes};
 use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 const LIST: &str =
     "append/is_atomic: test\n[unsupported] process/two_handles: test\nread/all: test\n";
@@ -120,5 +122,42 @@ fn only_outcomes_of_cases_are_outcomes() {
             ok
         });
         assert_eq!(told, wanted, "{line}");
+    }
+}
+
+#[test]
+fn what_hangs_is_named() {
+    // In the order of the list, not of the alphabet.
+    let list = "b/1: test\n[unsupported] a/2: test\nc/3: test\nd/4: test\n";
+    let done = passed(&[("b/1", true), ("c/3", false)]);
+    assert_eq!(in_flight(list, &done, 1), ["a/2"]);
+    assert_eq!(in_flight(list, &done, 4), ["a/2", "d/4"]);
+    assert_eq!(in_flight(list, &listed(list), 4), [""; 0]);
+}
+
+#[cfg(unix)]
+fn suite(script: &str, limit: Duration) -> (BTreeMap<String, bool>, End) {
+    let told = r#"echo '{"type":"test","event":"ok","name":"a/1"}'"#;
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{told}; {script}")]);
+    outcomes(command, "memory", limit).unwrap()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_suite_that_hangs_is_stopped() {
+    let begun = Instant::now();
+    let (done, end) = suite("exec sleep 600", Duration::from_millis(500));
+    assert_eq!((done, end), (passed(&[("a/1", true)]), End::Stopped));
+    assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_suite_that_ends_says_how() {
+    let long = Duration::from_secs(60);
+    for (script, wanted) in [("exit 0", End::Well), ("exit 1", End::Failed)] {
+        let (done, end) = suite(script, long);
+        assert_eq!((done, end), (passed(&[("a/1", true)]), wanted));
     }
 }

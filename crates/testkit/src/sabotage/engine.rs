@@ -288,7 +288,7 @@ type Places = Vec<(u64, u64)>;
 struct ForgetsIds;
 
 impl Flaw for ForgetsIds {
-    fn event_ids(&self, writes: bool, _: Option<LogRow>, mut found: Places) -> Places {
+    fn event_ids(&self, writes: bool, _: &dyn Fn() -> Option<LogRow>, mut found: Places) -> Places {
         found.retain(|_| !writes);
         found
     }
@@ -298,8 +298,8 @@ impl Flaw for ForgetsIds {
 struct RemembersTheNewest;
 
 impl Flaw for RemembersTheNewest {
-    fn event_ids(&self, _: bool, log: Option<LogRow>, mut found: Places) -> Places {
-        let head = log.map_or(0, |log| log.head);
+    fn event_ids(&self, _: bool, log: &dyn Fn() -> Option<LogRow>, mut found: Places) -> Places {
+        let head = log().map_or(0, |log| log.head);
         found.retain(|(_, ordinal)| ordinal + 2_000 > head);
         found
     }
@@ -309,8 +309,8 @@ impl Flaw for RemembersTheNewest {
 struct ReusesAnOrdinal;
 
 impl Flaw for ReusesAnOrdinal {
-    fn log(&self, mut row: LogRow, last: Option<FoundEvent>) -> LogRow {
-        if let Some(FoundEvent::Damaged { ordinal }) = last {
+    fn log(&self, mut row: LogRow, last: &dyn Fn() -> Option<FoundEvent>) -> LogRow {
+        if let Some(FoundEvent::Damaged { ordinal }) = last() {
             row.head = ordinal - 1;
             row.index_head = row.head;
         }

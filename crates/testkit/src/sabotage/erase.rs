@@ -7,7 +7,7 @@ use crate::simulated::{Disk, Flaw};
 use async_trait::async_trait;
 use folio_core::{Authority, SessionId};
 use folio_store::engine::{Erase, WriteTxn, Writes};
-use folio_store::rows::SpanRow;
+use folio_store::rows::{RunRow, SpanRow};
 use folio_store::{
     BlobId, ErrorKind, NewSession, Scrub, SessionFilter, SessionInfo, Store, StoreError,
 };
@@ -25,9 +25,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "what_ended_later_stays_ended",
-        wrong: "the end of a run is remembered although its event is gone",
+        wrong: "a run of a deleted parent ends where the prefix does",
         caught_by: "erase/what_ended_after_the_fork_is_open_without_the_parent",
-        place: keeps::<StaysEnded>,
+        place: answers::<StaysEnded>,
     },
     Mutant {
         name: "keeps_what_views_hold",
@@ -157,17 +157,23 @@ impl Flaw for TakesWhatForksRead {
 #[derive(Default)]
 struct StaysEnded;
 
-impl Flaw for StaysEnded {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        let mut writes = writes.clone();
-        if writes
-            .erase
-            .iter()
-            .any(|erase| matches!(erase, Erase::Events { .. }))
-        {
-            writes.runs.clear();
+#[async_trait]
+impl Decorator for StaysEnded {
+    async fn runs(
+        &self,
+        inner: &dyn Store,
+        id: &SessionId,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<RunRow>, StoreError> {
+        let info = inner.session(id).await?;
+        let mut runs = inner.runs(id, after, limit).await?;
+        if info.inherited > 0 && info.forked_from.is_none() {
+            for run in runs.iter_mut().filter(|run| run.opened <= info.inherited) {
+                run.terminal = run.terminal.or(Some(info.inherited + 1));
+            }
         }
-        txn.apply(&writes)
+        Ok(runs)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::check::written_for;
 use crate::decorator::Decorator;
 use crate::simulated::{Disk, Flaw};
 use async_trait::async_trait;
-use folio_core::{Direction, SessionId};
+use folio_core::{CanonicalEvent, Direction, SessionId};
 use folio_store::engine::{Snapshot, WriteTxn, Writes};
 use folio_store::rows::RunRow;
 use folio_store::{
@@ -137,16 +137,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
         place: answers::<OneIdSpace>,
     },
     Mutant {
+        name: "seals_inherited_runs",
+        wrong: "a run that was open at the fork takes no events of the child",
+        caught_by: "fork/an_open_run_goes_on_in_both",
+        place: answers::<SealsInheritedRuns>,
+    },
+    Mutant {
         name: "forgets_inherited_ids",
         wrong: "an event of the prefix that is sent again is a new one",
         caught_by: "fork/a_repeat_of_the_prefix_is_present",
         place: keeps::<ForgetsTheFamily>,
-    },
-    Mutant {
-        name: "forgets_open_runs",
-        wrong: "a run that is open at the fork is not open in the child",
-        caught_by: "fork/an_open_run_goes_on_in_both",
-        place: keeps::<ForgetsOpenRuns>,
     },
     Mutant {
         name: "copies_the_lease",
@@ -178,7 +178,7 @@ async fn copy(
     };
     let events = inner.range(of, query).await?;
     for stored in events {
-        let event = folio_core::CanonicalEvent::from_view(&stored.view()?, &stored.spine, &child)
+        let event = CanonicalEvent::from_view(&stored.view()?, &stored.spine, &child)
             .map_err(|_| refusal(ErrorKind::Corrupt, "undecodable"))?;
         inner
             .append(&child, AppendBatch::native(vec![event]))
@@ -520,10 +520,10 @@ impl Decorator for PagesStop {
         id: &SessionId,
         query: ItemQuery,
     ) -> Result<ItemPage, StoreError> {
-        let from_the_end = query.direction == Direction::Older && query.start == Start::Edge;
+        let older = query.direction == Direction::Older;
         let mut page = inner.read_items(id, query).await?;
         let inherited = page.session.inherited;
-        if from_the_end && inherited > 0 {
+        if older && inherited > 0 {
             let before = page.items.len();
             page.items
                 .retain(|item| item.item.position.ordinal > inherited);
@@ -619,6 +619,39 @@ impl Decorator for OneIdSpace {
 }
 
 #[derive(Default)]
+struct SealsInheritedRuns;
+
+#[async_trait]
+impl Decorator for SealsInheritedRuns {
+    async fn append(
+        &self,
+        inner: &dyn Store,
+        id: &SessionId,
+        batch: AppendBatch,
+    ) -> Result<Committed, StoreError> {
+        let inherited = inner.session(id).await.map_or(0, |info| info.inherited);
+        if inherited > 0 {
+            let ids: Vec<_> = batch.events.iter().map(|event| event.id.clone()).collect();
+            let known = inner.lookup_ids(id, &ids).await?;
+            let mut runs = inner.runs(id, 0, 1_000).await?;
+            runs.retain(|run| run.opened <= inherited);
+            let goes_on = |event: &CanonicalEvent| {
+                runs.iter()
+                    .any(|run| run.spine.run_id == event.spine.run_id)
+            };
+            if known
+                .iter()
+                .zip(&batch.events)
+                .any(|(known, event)| known.is_none() && goes_on(event))
+            {
+                return Err(refusal(ErrorKind::Conflict, "run_sealed"));
+            }
+        }
+        inner.append(id, batch).await
+    }
+}
+
+#[derive(Default)]
 struct ForgetsTheFamily;
 
 impl Flaw for ForgetsTheFamily {
@@ -626,19 +659,6 @@ impl Flaw for ForgetsTheFamily {
         let mut writes = writes.clone();
         if let (Some(log), true) = (&mut writes.log, !writes.spans.is_empty()) {
             log.family = log.log_no;
-        }
-        txn.apply(&writes)
-    }
-}
-
-#[derive(Default)]
-struct ForgetsOpenRuns;
-
-impl Flaw for ForgetsOpenRuns {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        let mut writes = writes.clone();
-        if !writes.spans.is_empty() {
-            writes.runs.clear();
         }
         txn.apply(&writes)
     }

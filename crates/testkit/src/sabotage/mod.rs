@@ -38,6 +38,9 @@ use std::time::Duration;
 const UNREACHED: &str = include_str!("unreached.txt");
 /// A case that has not answered after this has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Cases that run at once. Those that wait for what never comes cost nothing,
+/// so there are more than most machines have processors.
+const WORKERS: usize = 4;
 /// A mutant may fail one case of so many; more tell that the whole store is
 /// broken, and nothing about the cases.
 const AT_MOST_ONE_OF: usize = 4;
@@ -233,7 +236,7 @@ fn judge(findings: &[Finding], cases: &[Case], unreached: &str) -> Vec<String> {
     problems
 }
 
-/// Runs every case against every mutant, two at a time.
+/// Runs every case against every mutant, some at a time.
 fn try_all(mutants: &[Mutant], cases: &[Case]) -> Vec<Finding> {
     let findings: Vec<_> = mutants
         .iter()
@@ -261,8 +264,9 @@ fn try_all(mutants: &[Mutant], cases: &[Case]) -> Vec<Finding> {
         }
     };
     std::thread::scope(|scope| {
-        scope.spawn(work);
-        scope.spawn(work);
+        for _ in 0..WORKERS {
+            scope.spawn(work);
+        }
     });
     let findings = findings.into_iter();
     findings

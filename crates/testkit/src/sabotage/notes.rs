@@ -114,7 +114,10 @@ impl Decorator for OrdersByArrival {
         query: ContributionQuery,
     ) -> Facts {
         let mut facts = inner.contributions(id, source, query).await?;
-        facts.sort_by_key(|fact| fact.seq);
+        // Only the first page, so that paging always comes to an end.
+        if query.after.is_none() {
+            facts.sort_by_key(|fact| fact.seq);
+        }
         Ok(facts)
     }
 }

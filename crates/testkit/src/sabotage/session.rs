@@ -320,7 +320,10 @@ struct MiscountsEvents;
 impl Decorator for MiscountsEvents {
     async fn verify(&self, inner: &dyn Store, id: &SessionId) -> Result<VerifyReport, StoreError> {
         let mut report = inner.verify(id).await?;
-        report.events += 1;
+        // Short sessions are in every group: what fails there tells nothing.
+        if report.events > 40 {
+            report.events += 1;
+        }
         Ok(report)
     }
 }
