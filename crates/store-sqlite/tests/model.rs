@@ -36,7 +36,7 @@ fn sqlite() -> Box<dyn StorePlace> {
 
 #[test]
 fn a_file_is_as_the_model_through_reopening() {
-    run(sqlite, 20);
+    run(sqlite, 30);
 }
 
 fn memory() -> Box<dyn StorePlace> {
@@ -49,10 +49,10 @@ fn simulated() -> Box<dyn StorePlace> {
 
 #[test]
 fn a_file_and_the_simulated_engine_hold_the_same() {
-    differential(&[simulated, sqlite], 10);
+    differential(&[simulated, sqlite], 15);
 }
 
 #[test]
 fn a_file_and_the_memory_hold_the_same() {
-    differential(&[memory, simulated, sqlite], 10);
+    differential(&[memory, simulated, sqlite], 15);
 }

@@ -128,8 +128,9 @@ pub struct Append {
 pub struct Facts {
     pub source: u8,
     pub facts: Vec<(u8, u16, u8)>,
-    /// One more, as a session has it now: without its payload, if it has such.
-    pub copy: Option<(u8, u16)>,
+    /// In their place one of any session, as it is there now: without its
+    /// payload, if there is such.
+    pub copy: Option<u16>,
 }
 
 /// Under which lease a batch is written.
@@ -514,7 +515,7 @@ fn batch(
     let facts = (
         0..3_u8,
         prop::collection::vec((0..6_u8, any::<u16>(), 0..2_u8), 0..4),
-        prop::option::weighted(0.4, (0..SESSIONS, any::<u16>())),
+        prop::option::weighted(0.2, any::<u16>()),
     )
         .prop_map(|(source, facts, copy)| Facts {
             source,

@@ -513,6 +513,18 @@ impl Model {
         named
     }
 
+    /// An entry of any contribution log, with its source; one without its
+    /// payload, if there is such.
+    fn note_to_copy(&self, pick: u16) -> Option<(&'static str, &Note)> {
+        let sessions = self.sessions.values();
+        let logs = sessions.flat_map(|session| &session.notes);
+        let all = logs.flat_map(|(source, log)| log.iter().map(move |note| (*source, note)));
+        let all: Vec<(&'static str, &Note)> = all.collect();
+        let redacted = all.iter().copied().filter(|(_, note)| note.redacted);
+        let redacted: Vec<_> = redacted.collect();
+        script::at(if redacted.is_empty() { &all } else { &redacted }, pick)
+    }
+
     /// The batch of an append, without its lease.
     pub fn batch(&self, append: &Append) -> AppendBatch {
         let id = name(append.session);
@@ -589,29 +601,27 @@ impl Model {
                 visible: true,
                 data: Some(Json::integer(u64::from(*text))),
             });
-            let source = SOURCES[usize::from(batch.source)];
-            let mut facts: Vec<Fact> = made.collect();
-            let mut withheld = Vec::new();
-            let copied = batch.copy.and_then(|(from, pick)| {
-                let log = self.sessions.get(&from)?.notes.get(source)?;
-                let redacted: Vec<&Note> = log.iter().filter(|note| note.redacted).collect();
-                let all = || log.iter().collect();
-                let several: Vec<&Note> = if redacted.is_empty() { all() } else { redacted };
-                script::at(&several, pick)
-            });
-            if let Some(note) = copied {
-                withheld.extend(note.redacted.then_some((facts.len(), note.digest)));
-                facts.push(note.fact.clone());
-            }
-            ContributionBatch {
-                withheld,
-                ..ContributionBatch::new(source, facts)
+            let copied = batch.copy.and_then(|pick| self.note_to_copy(pick));
+            match copied {
+                Some((source, note)) => ContributionBatch {
+                    withheld: note
+                        .redacted
+                        .then_some((0, note.digest))
+                        .into_iter()
+                        .collect(),
+                    ..ContributionBatch::new(source, vec![note.fact.clone()])
+                },
+                None => ContributionBatch::new(SOURCES[usize::from(batch.source)], made.collect()),
             }
         });
+        // Only importers may copy what is without its payload; at times
+        // somebody else tries.
+        let copies = contributions.as_ref();
+        let copies = copies.is_some_and(|batch| !batch.withheld.is_empty()) && head % 4 > 0;
         AppendBatch {
             contributions,
             expected_head: append.head.map(|right| if right { head } else { head + 1 }),
-            writer: if append.importer {
+            writer: if append.importer || copies {
                 Writer::Importer
             } else {
                 Writer::Native
