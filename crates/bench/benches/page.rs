@@ -65,11 +65,13 @@ fn measure(criterion: &mut Criterion) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let folder = tempfile::tempdir()?;
     let floor = Floor::new(&folder.path().join("floor.db"), FLOOR_ROWS)?;
-    let config = folio_store_sqlite::SqliteConfig::new(folder.path().join("folio.db"));
     let memory: Arc<dyn Store> = Arc::new(folio_store_memory::open()?);
+    let config = folio_store_sqlite::SqliteConfig::new(folder.path().join("folio.db"));
     let sqlite: Arc<dyn Store> = Arc::new(folio_store_sqlite::open(&config)?);
+    let config = folio_store_redb::RedbConfig::new(folder.path().join("folio.redb"));
+    let redb: Arc<dyn Store> = Arc::new(folio_store_redb::open(&config)?);
     let mut lines = Vec::new();
-    for (name, store) in [("memory", memory), ("sqlite", sqlite)] {
+    for (name, store) in [("memory", memory), ("sqlite", sqlite), ("redb", redb)] {
         let sizes = sizes(&runtime, name, store)?;
         for middle in [false, true] {
             lines.push(compare(criterion, &runtime, &sizes, &floor, middle));

@@ -1,40 +1,49 @@
-//! What the facade's tests share: both stores, and sessions in them.
+//! What the facade's tests share: a store of each kind, and sessions in them.
 
 use folio::{AppendBatch, CanonicalEvent, NewSession, SessionId, Store};
+use folio_store_redb::RedbConfig;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A store and what keeps its files alive.
 pub struct Opened {
     pub name: &'static str,
     pub store: Arc<dyn Store>,
-    folder: Option<tempfile::TempDir>,
+    /// Where the store is a file: its folder, and how the file is opened.
+    file: Option<(tempfile::TempDir, fn(&Path) -> Arc<dyn Store>)>,
 }
 
 impl Opened {
+    fn in_file(name: &'static str, open: fn(&Path) -> Arc<dyn Store>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self {
+            name,
+            store: open(&folder.path().join("folio.db")),
+            file: Some((folder, open)),
+        }
+    }
+
     /// The same store, closed and opened again, where it has a file.
     pub async fn reopen(&mut self) {
-        if let Some(folder) = &self.folder {
+        if let Some((folder, open)) = &self.file {
             self.store.close().await.unwrap();
-            self.store = folio::open_sqlite(folder.path().join("folio.db")).unwrap();
+            self.store = open(&folder.path().join("folio.db"));
         }
     }
 }
 
 /// A fresh store of each kind.
-pub fn stores() -> Vec<Opened> {
-    let folder = tempfile::tempdir().unwrap();
-    let sqlite = folio::open_sqlite(folder.path().join("folio.db")).unwrap();
-    vec![
+pub fn stores() -> [Opened; 3] {
+    [
         Opened {
             name: "memory",
             store: folio_testkit::memory_store(),
-            folder: None,
+            file: None,
         },
-        Opened {
-            name: "sqlite",
-            store: sqlite,
-            folder: Some(folder),
-        },
+        Opened::in_file("sqlite", |path| folio::open_sqlite(path).unwrap()),
+        Opened::in_file("redb", |path| {
+            Arc::new(folio_store_redb::open(&RedbConfig::new(path)).unwrap())
+        }),
     ]
 }
 

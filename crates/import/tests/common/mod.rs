@@ -1,4 +1,5 @@
-//! What the tests over real session files share.
+//! What the tests over real session files share. The tests of the roots use it
+//! too, for the stores that only a root may name.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use folio_core::SessionId;
@@ -6,6 +7,31 @@ use folio_import::{BytesSource, ImportOptions, Importer, Outcome};
 use folio_store::{NOTES, Store};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// A store and what keeps its file alive.
+pub struct Opened {
+    pub store: Arc<dyn Store>,
+    pub folder: Option<tempfile::TempDir>,
+}
+
+/// A kind of store to run on.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    pub name: &'static str,
+    /// Opens a fresh store.
+    pub open: fn() -> Result<Opened, String>,
+}
+
+/// The store in memory.
+pub const MEMORY: Kind = Kind {
+    name: "memory",
+    open: || {
+        Ok(Opened {
+            store: folio_testkit::memory_store(),
+            folder: None,
+        })
+    },
+};
 
 /// The folder of the shared material, if it is there.
 pub fn shared() -> Result<PathBuf, String> {
