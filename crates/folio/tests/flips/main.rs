@@ -7,7 +7,12 @@
 //! is what it was. A bit elsewhere changes nothing, or is a typed error, or a
 //! finding of `verify` or `check`: never another answer and silence.
 //!
-//! `FOLIO_FLIPS` is how many bits are flipped in each kind of store.
+//! Names that rows are found by carry no checksum where they stand in an index;
+//! there a row may be answered as unknown, and `check` is what tells.
+//!
+//! `FOLIO_FLIPS` is how many bits are flipped in each kind of store. How the
+//! flips ended is printed. A panic of redb that shows on the way is one that its
+//! adapter has caught.
 #![expect(
     clippy::panic,
     clippy::unwrap_used,
@@ -320,7 +325,7 @@ fn bits_of_a_row(whole: &Whole) -> Vec<(usize, u8)> {
 fn bits_of_names(whole: &Whole) -> Vec<(usize, u8)> {
     const EACH: usize = 12;
     let questions = &whole.questions;
-    let mut names: Vec<Vec<u8>> = [VIEW, "notes", "own-1"].map(|name| name.into()).to_vec();
+    let mut names: Vec<Vec<u8>> = [VIEW, "notes", "own-1"].map(Into::into).to_vec();
     names.extend(questions.view_keys.iter().cloned());
     names.extend(questions.blobs.iter().map(|blob| blob.0.to_vec()));
     let ids = questions.sessions.iter().map(|asked| asked.id.as_str());
