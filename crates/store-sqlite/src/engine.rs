@@ -443,7 +443,9 @@ impl Engine for SqliteEngine {
             return Err(transaction_failed());
         };
         let found = (|| {
-            let mut statement = conn.prepare("PRAGMA quick_check(10)")?;
+            // The quick one does not look whether indexes and tables agree, and
+            // sessions are found through an index.
+            let mut statement = conn.prepare("PRAGMA integrity_check(10)")?;
             let found = statement.query_map([], |row| row.get::<_, String>(0))?;
             let mut found = found.collect::<Result<Vec<_>, _>>()?;
             found.retain(|line| line != "ok");
@@ -458,7 +460,7 @@ impl Engine for SqliteEngine {
         })()
         .map_err(Error::Sql)?;
         if found.is_empty() {
-            return Ok(());
+            return Ok(Txn::new(conn).check_entries()?);
         }
         Err(StoreError::corrupt(
             "database_damaged",

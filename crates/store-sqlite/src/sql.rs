@@ -443,6 +443,9 @@ pub const DROP_STAGE: &str = "DELETE FROM stages WHERE blob_no = ?1";
 
 pub const DROP_SCRUB: &str = "DELETE FROM scrub WHERE seq = ?1";
 
+/// All of it, for a check: no limit, and no order but the table's.
+pub const ALL_ENTRIES: &str = "SELECT key, log_no, value, sum, view FROM view_rows";
+
 /// Rows that no other row leads to any more: what each says is wrong, and how
 /// to see whether there is one. These look at whole tables; only `check` uses
 /// them.
