@@ -5,16 +5,18 @@ use folio_store_redb::RedbConfig;
 use std::path::Path;
 use std::sync::Arc;
 
+type Open = fn(&Path) -> Arc<dyn Store>;
+
 /// A store and what keeps its files alive.
 pub struct Opened {
     pub name: &'static str,
     pub store: Arc<dyn Store>,
     /// Where the store is a file: its folder, and how the file is opened.
-    file: Option<(tempfile::TempDir, fn(&Path) -> Arc<dyn Store>)>,
+    file: Option<(tempfile::TempDir, Open)>,
 }
 
 impl Opened {
-    fn in_file(name: &'static str, open: fn(&Path) -> Arc<dyn Store>) -> Self {
+    fn in_file(name: &'static str, open: Open) -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self {
             name,

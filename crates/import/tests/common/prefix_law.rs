@@ -18,6 +18,7 @@ const ONE_IN: usize = 10;
 
 /// Which of the cuts are made.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "each test uses one of them")]
 pub enum Cuts {
     /// All of them.
     All,

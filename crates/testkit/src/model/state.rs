@@ -617,7 +617,8 @@ impl Model {
         // Only importers may copy what is without its payload; at times
         // somebody else tries.
         let copies = contributions.as_ref();
-        let copies = copies.is_some_and(|batch| !batch.withheld.is_empty()) && head % 4 > 0;
+        let copies =
+            copies.is_some_and(|batch| !batch.withheld.is_empty()) && !head.is_multiple_of(4);
         AppendBatch {
             contributions,
             expected_head: append.head.map(|right| if right { head } else { head + 1 }),

@@ -1,16 +1,17 @@
 //! Wrong answers to appends.
 
-use super::{Mutant, answers};
+use super::{Mutant, answers, refusal};
 use crate::check::written_for;
 use crate::decorator::Decorator;
 use async_trait::async_trait;
 use folio_codec::hash64;
 use folio_core::{Authority, InvocationId, RunId, SessionId};
 use folio_store::{
-    AppendBatch, AuthorityChange, Committed, ErrorKind, MAX_BATCH_EVENTS, Placement, RangeQuery,
-    SessionInfo, Store, StoreError, StoredEvent, Writer,
+    AppendBatch, AuthorityChange, Committed, ErrorKind, MAX_BATCH_EVENTS, NewSession, Placement,
+    RangeQuery, SessionInfo, Store, StoreError, StoredEvent, Writer,
 };
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -72,6 +73,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         wrong: "an append is not handed over by its first poll",
         caught_by: "close/flushing_waits_for_what_was_handed_over",
         place: answers::<TakesItsPlaceLate>,
+    },
+    Mutant {
+        name: "stays_poisoned",
+        wrong: "after a failed commit everything is refused until the store is opened anew",
+        caught_by: "failure/the_next_write_settles_a_failed_commit_and_goes_on",
+        place: answers::<StaysPoisoned>,
     },
     Mutant {
         name: "takes_events_of_other_sessions",
@@ -378,6 +385,39 @@ impl Decorator for TakesItsPlaceLate {
     async fn append(&self, inner: &dyn Store, id: &SessionId, batch: AppendBatch) -> Appended {
         tokio::task::yield_now().await;
         inner.append(id, batch).await
+    }
+}
+
+#[derive(Default)]
+struct StaysPoisoned(AtomicBool);
+
+impl StaysPoisoned {
+    fn check(&self) -> Result<(), StoreError> {
+        if self.0.load(Ordering::Relaxed) {
+            return Err(refusal(ErrorKind::Unavailable, "store_poisoned"));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Decorator for StaysPoisoned {
+    async fn append(&self, inner: &dyn Store, id: &SessionId, batch: AppendBatch) -> Appended {
+        self.check()?;
+        let done = inner.append(id, batch).await;
+        if has_code(&done, "indeterminate") {
+            self.0.store(true, Ordering::Relaxed);
+        }
+        done
+    }
+
+    async fn create_session(
+        &self,
+        inner: &dyn Store,
+        session: NewSession,
+    ) -> Result<SessionInfo, StoreError> {
+        self.check()?;
+        inner.create_session(session).await
     }
 }
 
