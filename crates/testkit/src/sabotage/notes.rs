@@ -60,8 +60,11 @@ impl Decorator for RenumbersNotes {
         query: ContributionQuery,
     ) -> Facts {
         let mut facts = inner.contributions(id, source, query).await?;
-        for (fact, seq) in facts.iter_mut().zip(1..) {
-            fact.seq = seq;
+        // Only the first page, so that paging always comes to an end.
+        if query.after.is_none() {
+            for (fact, seq) in facts.iter_mut().zip(1..) {
+                fact.seq = seq;
+            }
         }
         Ok(facts)
     }
