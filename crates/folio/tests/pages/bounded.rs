@@ -11,13 +11,14 @@ use std::sync::Arc;
 /// As many turns as one batch may hold.
 const TURNS_AT_ONCE: usize = MAX_BATCH_EVENTS / Periodic::EVENTS_PER_TURN;
 
-/// The sizes to compare, in events. A commit to redb costs more than one to the
-/// others, so its longest session is shorter: what is claimed is that the cost
-/// does not grow.
+/// The sizes to compare, in events. Filling is what takes long, and most so in
+/// a file: those go to a hundred thousand, which tells growth as well. What is
+/// counted is asked of the port, so a million in memory stands for all; what the
+/// command reads of a SQLite file of a million is tested with the command.
 fn sizes(store: &str) -> &'static [u64] {
     match store {
-        "redb" => &[1_000, 10_000, 100_000],
-        _ => &[1_000, 10_000, 100_000, 1_000_000],
+        "memory" => &[1_000, 10_000, 100_000, 1_000_000],
+        _ => &[1_000, 10_000, 100_000],
     }
 }
 
