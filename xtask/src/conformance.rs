@@ -296,7 +296,8 @@ pub fn run(root: &Path, without: &[&str]) -> Result<Matrix, Error> {
 pub fn sabotage(root: &Path) -> Result<bool, Error> {
     let report = metadata(root)?.target_directory.join("sabotage.json");
     let status = cargo(root)
-        .args(["run", "--quiet", "--package", "folio-testkit"])
+        // Some 80,000 cases: what it takes to optimise them pays.
+        .args(["run", "--quiet", "--release", "--package", "folio-testkit"])
         .args(["--example", "sabotage", "--", "--json"])
         .arg(report)
         .status();

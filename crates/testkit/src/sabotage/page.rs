@@ -107,6 +107,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         place: answers::<LosesTheLastChunk>,
     },
     Mutant {
+        name: "a_late_chunk_is_a_revision",
+        wrong: "a chunk that comes behind its final gives the item another revision",
+        caught_by: "item/a_late_chunk_has_no_effect",
+        place: answers::<RevisesByLateChunks>,
+    },
+    Mutant {
         name: "renames_items_when_their_run_ends",
         wrong: "the key of an item changes when its run ends",
         caught_by: "item/terminalization_keeps_the_key",
@@ -492,6 +498,27 @@ impl Decorator for HidesTheUnknown {
     async fn read_items(&self, inner: &dyn Store, id: &SessionId, query: ItemQuery) -> Page {
         let mut page = inner.read_items(id, query).await?;
         page.items.retain(|item| !item.item.key.starts_with("ext:"));
+        Ok(page)
+    }
+}
+
+#[derive(Default)]
+struct RevisesByLateChunks;
+
+#[async_trait]
+impl Decorator for RevisesByLateChunks {
+    async fn read_items(&self, inner: &dyn Store, id: &SessionId, query: ItemQuery) -> Page {
+        let mut page = inner.read_items(id, query).await?;
+        let newest = inner.events(id, &[page.through]).await.unwrap_or_default();
+        let is_chunk = newest
+            .iter()
+            .any(|event| event.view().is_ok_and(|view| view.partial));
+        let last = page.items.iter_mut().max_by_key(|item| item.item.position);
+        if let (true, Some(last)) = (is_chunk, last)
+            && last.item.kind == ItemKind::Assistant
+        {
+            last.revision = page.through;
+        }
         Ok(page)
     }
 }
