@@ -106,7 +106,7 @@ impl App {
         if self.named.default
             && let Some(folder) = self.named.place.path().and_then(Path::parent)
         {
-            std::fs::create_dir_all(folder).map_err(|error| {
+            make_private(folder).map_err(|error| {
                 let message = format!(
                     "the folder {} cannot be made ({error}); name a store with --store sqlite:PATH",
                     folder.display()
@@ -189,5 +189,20 @@ pub fn shell_word(word: &str) -> String {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Makes a folder that only its owner can look into, where there is none:
+/// transcripts are private.
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    if let Some(parent) = folder.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
     }
 }

@@ -5,6 +5,9 @@ use crate::walk::{Damaged, Seen, Walk};
 use folio_core::{Authority, SessionId};
 use folio_store::{SessionFilter, SessionInfo, Store, StoreError};
 
+/// The word for the newest session; no session can have it as its id.
+pub const LATEST: &str = "latest";
+
 /// Sessions of one slice of a listing.
 const SLICE: usize = 500;
 /// The most candidates that are named.
@@ -28,7 +31,7 @@ pub async fn session(store: &dyn Store, word: &str, json: bool) -> Result<Sessio
         Err(error) if error.code() == "session_not_found" => {}
         Err(error) => return Err(error.into()),
     }
-    if word == "latest" {
+    if word == LATEST {
         return newest(store, json).await;
     }
     let mut found = beginning(store, &id).await?;

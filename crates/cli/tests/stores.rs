@@ -72,6 +72,20 @@ fn a_store_in_memory_lasts_as_long_as_the_command() {
 }
 
 #[test]
+fn what_would_be_lost_or_mistaken_is_refused() {
+    let place = filled("sqlite", &[ID]);
+    let store = place.name();
+    for (command, code) in [
+        (&["fork", ID, "--as", "latest"][..], "session_id_invalid"),
+        (&["copy", &store, "memory:"], "store_unknown_kind"),
+    ] {
+        let ran = place.run(&[&["--json"], command].concat());
+        assert_eq!(ran.code, Some(2), "{command:?}: {}", ran.stdout);
+        assert!(ran.stderr.contains(code), "{command:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_fork_shares_what_came_before_and_says_whose_it_is() {
     for kind in KINDS {
         let place = filled(kind, &[ID]);

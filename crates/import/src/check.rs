@@ -41,6 +41,16 @@ pub(crate) fn spelled(raw: &str) -> Cow<'_, str> {
     }
 }
 
+/// What a session shows, as entries.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    /// Rows and notes that are whole.
+    pub(crate) entries: Vec<Entry>,
+    /// Rows whose payload was taken out of the ledger: of these only the kind
+    /// and the source's id can be compared.
+    pub(crate) redacted: Vec<Entry>,
+}
+
 /// The rows of a session as entries: those of the events, stored ones up to
 /// `head` and `pending` ones behind it.
 ///
@@ -52,13 +62,13 @@ pub(crate) async fn rows(
     head: u64,
     preview: &Preview,
     pending: &HashMap<u64, &CanonicalEvent>,
-) -> Result<Vec<Entry>, StoreError> {
+) -> Result<Shown, StoreError> {
     let items = preview.items();
     let mut calls = HashSet::new();
     for item in items.iter().filter(|item| item.kind == ItemKind::Call) {
         calls.insert(tail_of(&item.key));
     }
-    let mut entries = Vec::with_capacity(items.len());
+    let mut shown = Shown::default();
     let mut from = 0;
     while let Some(rest) = items.get(from..).filter(|rest| !rest.is_empty()) {
         let mut weight = 0;
@@ -84,21 +94,28 @@ pub(crate) async fn rows(
             stored.insert(event.ordinal, event);
         }
         for item in chunk {
-            entries.push(row(item, preview, &stored, pending, &calls)?);
+            let (entry, redacted) = row(item, preview, &stored, pending, &calls)?;
+            if redacted {
+                shown.redacted.push(entry);
+            } else {
+                shown.entries.push(entry);
+            }
         }
     }
     // Whether a refusal's call is there is known once all rows are.
-    let known: HashSet<String> = entries
+    let known: HashSet<String> = shown
+        .entries
         .iter()
+        .chain(&shown.redacted)
         .filter(|entry| entry.kind == "tool_call")
         .map(|entry| entry.source_id.clone())
         .collect();
-    for entry in &mut entries {
+    for entry in &mut shown.entries {
         if entry.kind == "permission_decision" && !known.contains(&entry.source_id) {
             entry.link = None;
         }
     }
-    Ok(entries)
+    Ok(shown)
 }
 
 /// What the keys of a call and of its result have in common.
@@ -106,13 +123,14 @@ fn tail_of(key: &str) -> &str {
     key.split_once(':').map_or(key, |(_, tail)| tail)
 }
 
+/// A row as an entry, and whether its payload is gone.
 fn row(
     item: &Item,
     preview: &Preview,
     stored: &HashMap<u64, StoredEvent>,
     pending: &HashMap<u64, &CanonicalEvent>,
     calls: &HashSet<&str>,
-) -> Result<Entry, StoreError> {
+) -> Result<(Entry, bool), StoreError> {
     let missing = |ordinal: u64| {
         let message = format!("event {ordinal} was appended and cannot be read back");
         StoreError::corrupt("projection_gap", message).at(vec![ordinal])
@@ -137,7 +155,8 @@ fn row(
     let mut text = String::new();
     reduce(&material, &mut text).map_err(missing)?;
     let object = Object::of(&text).unwrap_or_default();
-    Ok(entry(item, &object, calls))
+    let redacted = object.bool("redacted") == Some(true);
+    Ok((entry(item, &object, calls), redacted))
 }
 
 /// A row as the manifest would name it.
@@ -218,10 +237,25 @@ pub(crate) fn note(fact: &Fact) -> Entry {
 
 /// What the ledger shows too little or too much of; nothing if it shows
 /// exactly what it must.
-pub(crate) fn compare(manifest: &Manifest, mut shown: Vec<Entry>) -> Vec<Diagnostic> {
+pub(crate) fn compare(manifest: &Manifest, shown: Shown) -> Vec<Diagnostic> {
+    let Shown {
+        entries: mut shown,
+        redacted,
+    } = shown;
     shown.sort();
     let mut expected: Vec<&Entry> = manifest.entries.iter().collect();
     expected.sort();
+    // What is shown whole stands for itself; a redacted row stands for one of
+    // those that are not.
+    for gone in &redacted {
+        let stands_for = |want: &&Entry| {
+            (want.kind, &want.source_id) == (gone.kind, &gone.source_id)
+                && shown.binary_search(want).is_err()
+        };
+        if let Some(at) = expected.iter().position(stands_for) {
+            expected.remove(at);
+        }
+    }
     let (mut at, mut of) = (expected.into_iter().peekable(), shown.iter().peekable());
     let mut reasons = Vec::new();
     loop {
@@ -306,8 +340,29 @@ mod tests {
         let manifest = Manifest {
             entries: expected.to_vec(),
         };
-        let reasons = compare(&manifest, shown.to_vec());
+        let shown = Shown {
+            entries: shown.to_vec(),
+            redacted: Vec::new(),
+        };
+        let reasons = compare(&manifest, shown);
         reasons.iter().map(|reason| reason.code).collect()
+    }
+
+    #[test]
+    fn a_redacted_row_stands_for_one_of_its_kind_and_id() {
+        let user = entry("user", "u", "hello", None);
+        let manifest = Manifest {
+            entries: vec![user.clone(), user.clone()],
+        };
+        let gone = entry("user", "u", "[redacted]", None);
+        let with = |entries: &[Entry], redacted: &[Entry]| {
+            let (entries, redacted) = (entries.to_vec(), redacted.to_vec());
+            compare(&manifest, Shown { entries, redacted }).len()
+        };
+        assert_eq!(with(&[], &[gone.clone(), gone.clone()]), 0);
+        assert_eq!(with(&[], from_ref(&gone)), 1);
+        let other = entry("user", "v", "[redacted]", None);
+        assert_eq!(with(&[], &[gone, other]), 1);
     }
 
     #[test]

@@ -14,8 +14,8 @@ use folio_import::{
 };
 use folio_projector::{Projected, RuntimeEventReadModel, Stats, TranscriptQuery};
 use folio_store::{
-    AppendBatch, AuthorityChange, ContributionQuery, NOTES, NewSession, SessionFilter, Start,
-    Store, Writer,
+    AppendBatch, AuthorityChange, ContributionQuery, ItemQuery, NOTES, NewSession, SessionFilter,
+    Start, Store, Writer,
 };
 use std::io::{self, BufRead, BufReader, Read};
 use std::panic::AssertUnwindSafe;
@@ -193,6 +193,42 @@ async fn a_session_is_imported_unchanged_and_grown() {
     assert_eq!(stats.rows.values().sum::<u64>(), grown.row_count);
     assert_eq!((stats.user_messages, stats.tool_results), (3, 3));
     assert_eq!(stats.orphan_tool_results, 0);
+}
+
+#[tokio::test]
+async fn a_session_grows_after_a_redaction_and_stays_redacted() {
+    let records = sample();
+    let before = lines(&records[..records.len() - 1]);
+    for kind in ["user", "assistant", "call", "result"] {
+        let bench = Bench::new();
+        assert_eq!(word(&bench.import(&before).await), "imported");
+        let page = ItemQuery {
+            through: None,
+            direction: Direction::Newer,
+            start: Start::Edge,
+            max_items: 100,
+            max_bytes: usize::MAX,
+        };
+        let items = bench.store.read_items(&id(ID), page).await.unwrap().items;
+        let keys: Vec<String> = items
+            .iter()
+            .filter(|loaded| loaded.item.kind.as_str() == kind)
+            .map(|loaded| loaded.item.key.to_string())
+            .collect();
+        assert_ne!(keys, [""; 0], "{kind}");
+        bench.store.redact(&id(ID), &keys).await.unwrap();
+        let outcome = bench.import(&lines(&records)).await;
+        assert_eq!(
+            (word(&outcome), codes(&outcome)),
+            ("grown", vec![]),
+            "{kind}"
+        );
+        let again = bench.import(&lines(&records)).await;
+        assert_eq!(word(&again), "unchanged", "{kind}");
+        let report = bench.store.verify(&id(ID)).await.unwrap();
+        assert_eq!(report.findings, []);
+        assert_eq!(bench.store.session(&id(ID)).await.unwrap().generation, 1);
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::wal::Wal;
 use crate::{SqliteConfig, sql};
 use folio_store::engine::{Capabilities, Engine, ReadWork, WriteWork};
 use folio_store::{ErrorKind, StoreError};
-use rusqlite::{Connection, ffi};
+use rusqlite::{Connection, ErrorCode, ffi};
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -329,15 +329,17 @@ fn fence(conn: &Connection, due: &AtomicBool) -> Result<(), StoreError> {
         open.commit()
     })();
     raised.map_err(|error: rusqlite::Error| {
-        StoreError::new(
-            ErrorKind::Unavailable,
-            "store_poisoned",
-            format!(
-                "an earlier commit was not synced and the disk still refuses ({error}): \
-                 nothing was written, try again when the disk is mended"
-            ),
-        )
-        .caused_by(error)
+        let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
+        let (code, remedy) = if full {
+            ("storage_full", "free some space and try again")
+        } else {
+            ("store_poisoned", "try again when the disk is mended")
+        };
+        let message = format!(
+            "an earlier commit was not synced and the disk still refuses ({error}): \
+             nothing was written, {remedy}"
+        );
+        StoreError::new(ErrorKind::Unavailable, code, message).caused_by(error)
     })?;
     due.store(false, Ordering::Release);
     Ok(())

@@ -116,6 +116,12 @@ pub enum Refusal {
          written; put it back, or close the store and open it again"
     )]
     Moved,
+    /// It has several names.
+    #[error(
+        "the file has several names (hard links), and a store under two names loses what is \
+         written; keep one of them, or copy the file"
+    )]
+    Linked,
     /// The operating system refuses.
     #[error("the file cannot be opened; check its permissions and those of its directory")]
     Unreachable,
@@ -142,6 +148,7 @@ impl Refusal {
             Self::Missing | Self::NoDirectory => (ErrorKind::NotFound, "store_missing"),
             Self::Locked(_) => (ErrorKind::Unavailable, "store_locked"),
             Self::Moved => (ErrorKind::Unavailable, "store_moved"),
+            Self::Linked => (ErrorKind::Invalid, "store_linked"),
             Self::Unreachable => (ErrorKind::Unavailable, "store_unreachable"),
             Self::NotDurable(_) => (ErrorKind::Unsupported, "store_not_durable"),
             Self::OldSqlite(_) => (ErrorKind::Unsupported, "sqlite_too_old"),

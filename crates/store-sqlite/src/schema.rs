@@ -371,6 +371,9 @@ impl Source {
                 if meta.permissions().readonly() {
                     return Err(Refusal::ReadOnly.into());
                 }
+                if has_other_names(&meta) {
+                    return Err(Refusal::Linked.into());
+                }
                 if meta.len() == 0 && !create {
                     return Err(Refusal::Missing.into());
                 }
@@ -582,4 +585,17 @@ fn is_in_read_only_directory(path: &Path) -> bool {
             .parent()
             .and_then(|parent| fs::metadata(parent).ok())
             .is_some_and(|meta| meta.permissions().readonly())
+}
+
+/// Whether a file has other names: SQLite finds its WAL by the name, so a store
+/// that is written under two of them loses what stands in one WAL.
+#[cfg(unix)]
+fn has_other_names(meta: &fs::Metadata) -> bool {
+    std::os::unix::fs::MetadataExt::nlink(meta) > 1
+}
+
+/// Elsewhere the number of names is not told without opening the file.
+#[cfg(not(unix))]
+fn has_other_names(_: &fs::Metadata) -> bool {
+    false
 }

@@ -282,7 +282,8 @@ fn verify_events(line: &Line<'_>, report: &mut VerifyReport) -> Result<bool, Sto
         for found in found {
             let ordinal = found.ordinal();
             if ordinal != next {
-                let message = format!("events {next} to {} are missing", ordinal - 1);
+                let last = ordinal.saturating_sub(1);
+                let message = format!("events {next} to {last} are missing");
                 report.findings.push(Finding {
                     code: "event_missing",
                     at: Some(next),

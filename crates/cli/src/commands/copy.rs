@@ -41,6 +41,10 @@ pub async fn run(app: &mut App, options: Options) -> Result<Exit, Failure> {
         let message = "both stores are the same file; name another one to copy into";
         return Err(Failure::usage("copy_same_store", message));
     }
+    if matches!(to, Place::Memory) {
+        let message = "a copy in memory would be gone when the command ends; name a file";
+        return Err(Failure::usage("store_unknown_kind", message));
+    }
     let from = from.open(Access::Read);
     let from = from.map_err(|error| unusable(&error, ", where the sessions are"))?;
     let chosen = choose(&*from, &options.sessions, app.out.json).await?;

@@ -79,6 +79,11 @@ async fn fork_by_number(
 }
 
 fn new_id(id: &str) -> Result<SessionId, Failure> {
+    if id == select::LATEST {
+        let message =
+            format!("{id} names the newest session everywhere; give another id with --as");
+        return Err(Failure::usage("session_id_invalid", message));
+    }
     SessionId::new(id).map_err(|error| {
         let message = format!("{id} cannot name a session ({error}); give another id with --as");
         Failure::usage("session_id_invalid", message)

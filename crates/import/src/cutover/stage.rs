@@ -169,7 +169,7 @@ impl Job<'_> {
         let pending = pass.pending();
         let (preview, notes) = (pass.preview(), pass.notes());
         let mut shown = check::rows(self.store, id, pass.appended(), preview, &pending).await?;
-        shown.extend_from_slice(notes);
+        shown.entries.extend_from_slice(notes);
         Ok(check::compare(manifest, shown))
     }
 

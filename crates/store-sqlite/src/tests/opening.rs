@@ -131,6 +131,19 @@ fn a_directory_is_refused() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn a_store_with_two_names_is_not_written() {
+    let place = Place::new();
+    drop(place.open());
+    let other = place.dir.path().join("another name");
+    fs::hard_link(&place.path, &other).unwrap();
+    refused(&place, &place.config(), ErrorKind::Invalid, "store_linked");
+    drop(SqliteEngine::open(&place.config().read_only()).unwrap());
+    fs::remove_file(other).unwrap();
+    drop(place.open());
+}
+
 #[test]
 fn other_files_are_refused() {
     let place = Place::new();
