@@ -8,7 +8,7 @@
 //!   as a power cut at any moment may leave them: what was synced, with none,
 //!   some or all of what was not ([`Loss`]).
 //!
-//! [`sqlite`] leads SQLite through a disk, [`mod@redb`] leads redb; each stands
+//! `sqlite` leads SQLite through a disk, `redb` leads redb; each stands
 //! behind the feature of its name, so that no test builds an engine that it
 //! does not test.
 //!
