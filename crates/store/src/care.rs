@@ -157,13 +157,12 @@ fn open_at(line: &Line<'_>, ordinal: u64) -> Result<Vec<RunRow>, StoreError> {
     Ok(open)
 }
 
-/// The runs that were open at an ordinal, and what had to be remembered there.
-/// Costs nothing where no run was open, else as much as the runs that were.
-pub(crate) fn tail_at(line: &Line<'_>, ordinal: u64) -> Result<(Tail, Vec<RunRow>), StoreError> {
-    let open = open_at(line, ordinal)?;
+/// What had to be remembered at an ordinal. Costs nothing where no run was
+/// open, else as much as the runs that were.
+pub(crate) fn tail_at(line: &Line<'_>, ordinal: u64) -> Result<Tail, StoreError> {
     // Back to where no run was open: there nothing had to be remembered.
     let mut start = ordinal + 1;
-    let mut earliest = open.iter().map(|run| run.opened).min();
+    let mut earliest = open_at(line, ordinal)?.iter().map(|run| run.opened).min();
     while let Some(opened) = earliest {
         start = opened;
         let before = open_at(line, opened - 1)?;
@@ -174,7 +173,7 @@ pub(crate) fn tail_at(line: &Line<'_>, ordinal: u64) -> Result<(Tail, Vec<RunRow
     while !replay.is_done() {
         replay.index(line, &mut items)?;
     }
-    Ok((replay.tail, open))
+    Ok(replay.tail)
 }
 
 /// The number of items up to an ordinal.
@@ -209,7 +208,7 @@ fn rebuild_log(txn: &mut dyn WriteTxn, mut log: LogRow) -> Result<(), StoreError
     })?;
     let (mut replay, mut items) = {
         let line = Line::new(txn, log.clone())?;
-        let tail = tail_at(&line, log.base)?.0;
+        let tail = tail_at(&line, log.base)?;
         let items = Items::new(items_at(&line, log.base)?, log.base);
         (Replay::behind(log.base, tail, log.head), items)
     };

@@ -6,7 +6,7 @@ use crate::engine::{Snapshot, WriteTxn, Writes};
 use crate::line::{Line, first_at};
 use crate::page::{info, readable};
 use crate::port::{MAX_SPANS, SessionInfo};
-use crate::rows::{LogRow, RunRow, SessionRow, SpanRow};
+use crate::rows::{LogRow, SessionRow, SpanRow};
 use crate::{ErrorKind, StoreError};
 use folio_codec::EMPTY_CHAIN;
 use folio_core::{Authority, Direction, PROJECTION_VERSION, SessionId};
@@ -15,7 +15,6 @@ use folio_core::{Authority, Direction, PROJECTION_VERSION, SessionId};
 struct Plan {
     log: LogRow,
     spans: Vec<SpanRow>,
-    runs: Vec<RunRow>,
 }
 
 /// Creates a session that shares its parent's events up to an ordinal.
@@ -55,7 +54,6 @@ pub(crate) fn fork(
         sessions: vec![session.clone()],
         log: Some(plan.log),
         spans: plan.spans,
-        runs: plan.runs,
         ..Writes::default()
     })?;
     let (session, line) = crate::plan::session_line(txn, child.as_str())?;
@@ -87,11 +85,7 @@ fn plan(
     // Without an index that this build made the child begins without one too.
     let (index_head, version) = line.index_state(at)?;
     let indexed = version == PROJECTION_VERSION && index_head >= at;
-    let (tail, mut open) = tail_at(&line, at)?;
-    for run in &mut open {
-        // What ended it later happened to the parent.
-        (run.terminal, run.output) = (None, false);
-    }
+    let tail = tail_at(&line, at)?;
     let log = LogRow {
         log_no,
         family: line.log.family,
@@ -110,8 +104,7 @@ fn plan(
         items: if indexed { items_until(&line, at)? } else { 0 },
         tail,
     };
-    let runs = open;
-    Ok(Plan { log, spans, runs })
+    Ok(Plan { log, spans })
 }
 
 /// The number of items up to an ordinal. Items are numbered without gaps, so

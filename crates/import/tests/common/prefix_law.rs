@@ -1,5 +1,7 @@
 //! Importing a prefix of a file and then the whole gives what importing the
 //! whole at once gives: same events, same chains, same rows.
+//!
+//! With `FOLIO_PREFIX_CUTS=all` every cut is made on every store.
 
 use crate::common::{self, Bytes, Kind};
 use folio_testkit::workload::Random;
@@ -44,7 +46,9 @@ pub fn run(kinds: &[(Kind, Cuts)]) -> ExitCode {
     }
     let mut trials = Vec::new();
     let mut all_totals = Vec::new();
+    let every = std::env::var("FOLIO_PREFIX_CUTS").is_ok_and(|cuts| cuts == "all");
     for &(kind, which) in kinds {
+        let which = if every { Cuts::All } else { which };
         let mut files = match files.clone() {
             Ok(files) => files,
             Err(why) => {

@@ -35,6 +35,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         ["reader", path, sessions] => read(path, sessions.parse().unwrap()),
         ["opener", path, name] => open_and_append(path, name),
         ["owner", path] => own(path),
+        ["waiter", path] => wait_for_others(path),
         other => unreachable!("{other:?} is no child"),
     };
     match done {
@@ -265,4 +266,52 @@ fn own(path: &str) -> Result<(), StoreError> {
     say(&format!("O {}", store.engine().owner()?));
     wait_for_end_of_input();
     Ok(())
+}
+
+/// Waits for the commits of others. Says `W <head> <microseconds since 1970>`
+/// whenever one woke it, and `S <times>` at the end: how often its watcher
+/// slept in the last seconds, in which nothing happened.
+fn wait_for_others(path: &str) -> Result<(), StoreError> {
+    let store = open(&SqliteConfig::new(path))?;
+    let mut head = 0;
+    say("ready");
+    while head < crate::owners::WOKEN {
+        head = wait(store.wait(&session(0), head))?;
+        say(&format!("W {head} {}", crate::owners::micros()));
+    }
+    let idle = std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| wait(store.wait(&session(0), head)));
+        // Just after a commit it looks more often.
+        std::thread::sleep(Duration::from_millis(1_500));
+        let before = watcher_slept();
+        std::thread::sleep(crate::owners::IDLE);
+        let slept = watcher_slept()
+            .zip(before)
+            .map(|(after, before)| after - before);
+        wait_for_end_of_input();
+        drop(wait(store.close()));
+        drop(waiter.join());
+        slept
+    });
+    if let Some(idle) = idle {
+        say(&format!("S {idle}"));
+    }
+    Ok(())
+}
+
+/// How often the watcher's thread gave up the processor, where the system
+/// tells.
+fn watcher_slept() -> Option<u64> {
+    let tasks = std::fs::read_dir("/proc/self/task").ok()?;
+    for task in tasks.flatten() {
+        let read = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        if read("comm").trim_end() == "folio-watcher" {
+            let status = read("status");
+            let line = status
+                .lines()
+                .find(|line| line.starts_with("voluntary_ctxt"))?;
+            return line.split_whitespace().last()?.parse().ok();
+        }
+    }
+    None
 }

@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         test("files_of_dead_owners_are_swept", owners::swept),
         test("a_reader_owns_nothing", owners::reader),
         test("commits_of_others_change_the_version", owners::version),
+        test("commits_of_others_wake_within_100_ms", owners::watch),
     ];
     if cfg!(unix) {
         let name = "a_full_disk_stops_one_process_alone";

@@ -3,9 +3,11 @@
 use crate::child::{session, wait};
 use crate::process::Process;
 use folio_store::engine::Engine;
-use folio_store::{Ledger, NewSession};
+use folio_store::{AppendBatch, Ledger, NewSession};
 use folio_store_sqlite::{SqliteConfig, SqliteStore, open};
+use folio_testkit::event::Events;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 fn place() -> (TempDir, PathBuf, SqliteStore) {
@@ -134,4 +136,54 @@ pub fn version() {
     assert_eq!(versions(), others);
     wait(store.session(&session(0))).unwrap();
     assert_eq!(versions(), others, "reading changes nothing");
+}
+
+/// How many commits wake the waiter.
+pub const WOKEN: u64 = 8;
+/// How long it is watched while nothing happens.
+pub const IDLE: Duration = Duration::from_secs(2);
+
+/// The time that processes share.
+pub fn micros() -> u128 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_micros()
+}
+
+pub fn watch() {
+    let (_dir, path, store) = place();
+    wait(store.create_session(NewSession::native(session(0)))).unwrap();
+    let waiter = Process::start("waiter", &path, &[]);
+    assert_eq!(waiter.line(), "ready");
+    let mut events = Events::new("s0");
+    let mut waited: Vec<u128> = (1..=WOKEN)
+        .map(|n| {
+            // After a while without commits, and soon after one.
+            std::thread::sleep(Duration::from_millis(if n % 2 == 0 { 70 } else { 1_300 }));
+            let batch = AppendBatch::native(vec![events.user(&n.to_string(), "hello")]);
+            wait(store.append(&session(0), batch)).unwrap();
+            let committed = micros();
+            let line = waiter.line();
+            let words: Vec<&str> = line.split(' ').collect();
+            assert_eq!(words[..2], ["W", &n.to_string()]);
+            words[2].parse::<u128>().unwrap().saturating_sub(committed)
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(1_700) + IDLE);
+    let slept: Vec<u64> = waiter
+        .stop()
+        .iter()
+        .map(|line| line.strip_prefix("S ").unwrap().parse().unwrap())
+        .collect();
+    waited.sort_unstable();
+    let (median, longest) = (waited[waited.len() / 2], waited[waited.len() - 1]);
+    println!("woken after {median} us, {longest} us at most; slept {slept:?} times in {IDLE:?}");
+    // One late answer may be the machine's.
+    let late = waited.iter().filter(|waited| **waited > 100_000).count();
+    assert!(late <= 1, "{waited:?}");
+    assert!(
+        slept.iter().all(|times| *times <= 20 * IDLE.as_secs() + 4),
+        "{slept:?}"
+    );
 }
