@@ -145,6 +145,7 @@ fn cut_events(txn: &dyn Snapshot, log: &LogRow, keep: u64) -> Result<Writes, Sto
             from: head + 1,
         },
     ];
+    let mut runs = Vec::new();
     if head == keep {
         // The runs as they were at the last event that somebody reads. Chain
         // and count belong to the head of a session; nobody asks a log without
@@ -156,12 +157,28 @@ fn cut_events(txn: &dyn Snapshot, log: &LogRow, keep: u64) -> Result<Writes, Sto
             log_no: log.log_no,
             above: last_run,
         });
+        let mut after = 0;
+        loop {
+            let rows = txn.runs(log.log_no, after, SLICE)?;
+            let full = rows.len() == SLICE;
+            after = rows.last().map_or(after, |run| run.run_no);
+            for mut run in rows {
+                if run.run_no <= last_run && run.terminal.is_some_and(|end| end > head) {
+                    (run.terminal, run.output) = (None, false);
+                    runs.push(run);
+                }
+            }
+            if !full {
+                break;
+            }
+        }
     }
     log.head = head;
     log.index_head = log.index_head.min(head);
     Ok(Writes {
         erase,
         log: Some(log),
+        runs,
         ..Writes::default()
     })
 }
