@@ -1,6 +1,7 @@
 //! Errors that tell the caller what to do.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// What the caller of a failed operation must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,13 +38,13 @@ pub enum ErrorKind {
 /// assert_eq!(error.kind(), ErrorKind::NotFound);
 /// assert_eq!(error.code(), "session_not_found");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct StoreError {
     kind: ErrorKind,
     code: &'static str,
     message: String,
     ordinals: Vec<u64>,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl StoreError {
@@ -68,7 +69,7 @@ impl StoreError {
     /// Adds the error that caused this one.
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        self.source = Some(Box::new(source));
+        self.source = Some(Arc::new(source));
         self
     }
 

@@ -39,6 +39,6 @@ mod view;
 
 pub use copy::{CopyOptions, CopyOutcome, CopyReport, copy_session};
 #[cfg(feature = "embedded")]
-pub use embedded::Embedded;
+pub use embedded::{Embedded, QUEUE_BYTES};
 pub use error::{ErrorKind, StoreError};
 pub use port::*;

@@ -65,6 +65,7 @@ pub(crate) fn prepare(id: &SessionId, batch: AppendBatch) -> Result<PreparedBatc
         import_ref,
         lease,
         cites,
+        flush: _,
     } = batch;
     let (source, facts, withheld) = match contributions {
         Some(ContributionBatch {

@@ -79,6 +79,7 @@ use folio_core::{
 };
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The most events that one batch may hold.
 pub const MAX_BATCH_EVENTS: usize = 4_096;
@@ -227,6 +228,49 @@ pub struct AppendBatch {
     /// Blobs that events of this batch cite, by the number of the event in the
     /// batch, from 0.
     pub cites: Vec<(usize, BlobId)>,
+    /// How long it may wait for company.
+    pub flush: Flush,
+}
+
+/// How long a batch may wait for others to share a commit with. It is durable
+/// when it is answered in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Flush {
+    /// It is committed as soon as the writer is free, with what waits then.
+    #[default]
+    Now,
+    /// It goes with the next commit, and makes one within this time: for
+    /// streamed chunks, of which many are due at once. Ten milliseconds keep a
+    /// promise of twenty-five.
+    Within(Duration),
+}
+
+/// Room in the queue of a store for one batch; given back when the batch is
+/// answered, or when this is dropped.
+pub struct Room {
+    bytes: usize,
+    _held: Box<dyn Send + Sync>,
+}
+
+impl Room {
+    /// Room for a batch of so many bytes, and what gives it back when dropped.
+    pub fn new(bytes: usize, held: impl Send + Sync + 'static) -> Self {
+        let _held: Box<dyn Send + Sync> = Box::new(held);
+        Self { bytes, _held }
+    }
+
+    /// The most bytes that the batch may have.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Room")
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
 }
 
 impl AppendBatch {
@@ -240,7 +284,21 @@ impl AppendBatch {
             import_ref: None,
             lease: None,
             cites: Vec::new(),
+            flush: Flush::Now,
         }
+    }
+
+    /// The bytes of canonical text that it holds.
+    pub fn bytes(&self) -> usize {
+        let facts = self.contributions.iter().flat_map(|batch| &batch.facts);
+        self.events
+            .iter()
+            .map(|event| event.text.len())
+            .sum::<usize>()
+            + facts
+                .filter_map(|fact| fact.data.as_ref())
+                .map(|data| data.as_str().len())
+                .sum::<usize>()
     }
 
     /// The batch, written under a lease.
@@ -661,15 +719,36 @@ pub trait Ledger: Send + Sync {
     /// # Errors
     /// `authority_changed`, and `authority_transition` for any other session.
     async fn discard_session(&self, id: &SessionId, expected_rev: u64) -> Result<(), StoreError>;
-    /// Commits a batch.
+    /// Commits a batch, alone or with others that wait: each is decided by
+    /// itself, and a refused one leaves no trace.
     ///
     /// # Errors
-    /// `session_mismatch`, `event_id_conflict`, `head_mismatch`, `run_sealed`, `run_conflict`,
+    /// `backpressure` where too much waits to be written: nothing of it was
+    /// accepted. Then `session_mismatch`, `event_id_conflict`, `head_mismatch`, `run_sealed`, `run_conflict`,
     /// `session_preparing`, `session_rejected`, `session_followed`,
     /// `session_leased`, `lease_lost`, `blob_not_found`, `fact_id_conflict`,
     /// `anchor_unknown`, `source_invalid`, `limit_exceeded`.
     async fn append(&self, id: &SessionId, batch: AppendBatch) -> Result<Committed, StoreError>;
-    /// Waits until everything that was handed over is committed.
+    /// Waits for room for a batch of so many bytes ([`AppendBatch::bytes`]),
+    /// first come first served.
+    ///
+    /// # Errors
+    /// `store_closed`.
+    async fn reserve(&self, bytes: usize) -> Result<Room, StoreError>;
+    /// Commits a batch for which there is room already, so that it never meets
+    /// `backpressure`.
+    ///
+    /// # Errors
+    /// `room_exceeded` where the batch is larger, and those of
+    /// [`append`](Ledger::append).
+    async fn append_reserved(
+        &self,
+        room: Room,
+        id: &SessionId,
+        batch: AppendBatch,
+    ) -> Result<Committed, StoreError>;
+    /// Commits everything that was handed over, also what could wait longer,
+    /// and answers when that is done.
     async fn flush(&self) -> Result<(), StoreError>;
     /// Looks events up by id.
     async fn lookup_ids(

@@ -12,8 +12,8 @@ use folio_store::{
     Admin, AppendBatch, AuthorityChange, BlobId, BlobInfo, BlobUpload, Blobs, Committed,
     ContributionQuery, ContributionStatus, Contributions, IndexStatus, ItemIndex, ItemPage,
     ItemQuery, KnownEvent, Lease, LeaseInfo, Leases, Ledger, NewSession, RangeQuery, Redaction,
-    Scrub, SessionFilter, SessionInfo, Store, StoreError, StoredEvent, StoredFact, VerifyReport,
-    ViewBatch, ViewQuery, Views,
+    Room, Scrub, SessionFilter, SessionInfo, Store, StoreError, StoredEvent, StoredFact,
+    VerifyReport, ViewBatch, ViewQuery, Views,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -95,6 +95,8 @@ decorated! {
         async fn set_authority(id: &SessionId, change: AuthorityChange) -> SessionInfo;
         async fn discard_session(id: &SessionId, expected_rev: u64) -> ();
         async fn append(id: &SessionId, batch: AppendBatch) -> Committed;
+        async fn reserve(bytes: usize) -> Room;
+        async fn append_reserved(room: Room, id: &SessionId, batch: AppendBatch) -> Committed;
         async fn flush() -> ();
         async fn lookup_ids(id: &SessionId, ids: &[EventId]) -> Vec<Option<KnownEvent>>;
         async fn range(id: &SessionId, query: RangeQuery) -> Vec<StoredEvent>;

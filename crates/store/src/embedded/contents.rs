@@ -33,12 +33,13 @@ impl<E: Engine> Blobs for Embedded<E> {
     async fn extend_blob(&self, upload: BlobUpload, content: Vec<u8>) -> Result<(), StoreError> {
         blob::check_len(&content)?;
         let uploads = Arc::clone(&self.uploads);
-        self.hand_over(move |engine| {
-            uploads.extend(upload, &content, |writes| {
-                engine.write(&mut |txn| txn.apply(writes))
+        self.writer
+            .alone(move |engine| {
+                uploads.extend(upload, &content, |writes| {
+                    engine.write(&mut |txn| txn.apply(writes))
+                })
             })
-        })
-        .await
+            .await
     }
 
     async fn finish_blob(&self, upload: BlobUpload) -> Result<BlobInfo, StoreError> {

@@ -1,13 +1,13 @@
 //! Sessions and their events.
 
 use super::{Embedded, MAX_LISTED};
-use crate::engine::{Engine, WriteTxn, Writes};
+use crate::engine::{Engine, Snapshot, Writes};
 use crate::line::Line;
 use crate::page::{info, stored};
 use crate::plan::{fetch, needs, plan, prepare, session_and_log, session_line};
 use crate::port::{
-    AppendBatch, AuthorityChange, Committed, KnownEvent, Ledger, NewSession, RangeQuery,
-    SessionFilter, SessionInfo, StoredEvent,
+    AppendBatch, AuthorityChange, Committed, Flush, KnownEvent, Ledger, NewSession, RangeQuery,
+    Room, SessionFilter, SessionInfo, StoredEvent,
 };
 use crate::rows::{FoundEvent, LogRow, RunRow, SessionRow};
 use crate::{ErrorKind, StoreError};
@@ -16,6 +16,7 @@ use folio_codec::EMPTY_CHAIN;
 use folio_core::assign::Tail;
 use folio_core::{Authority, EventId, PROJECTION_VERSION, SessionId};
 use std::collections::HashMap;
+use std::time::Duration;
 
 pub(super) fn authority_changed(session: &SessionRow) -> StoreError {
     let message = format!(
@@ -39,8 +40,10 @@ fn no_transition(session: &SessionRow, to: &str) -> StoreError {
 #[async_trait]
 impl<E: Engine> Ledger for Embedded<E> {
     async fn create_session(&self, session: NewSession) -> Result<SessionInfo, StoreError> {
-        self.write(move |txn, engine| create(txn, &session, engine.now(), engine.random()))
-            .await
+        let decide = move |snapshot: &dyn Snapshot, engine: &E| {
+            create(snapshot, &session, engine.now(), engine.random())
+        };
+        self.writer.decide(None, 0, Duration::ZERO, decide).await
     }
 
     async fn session(&self, id: &SessionId) -> Result<SessionInfo, StoreError> {
@@ -123,24 +126,43 @@ impl<E: Engine> Ledger for Embedded<E> {
     }
 
     async fn append(&self, id: &SessionId, batch: AppendBatch) -> Result<Committed, StoreError> {
+        let room = self.writer.try_reserve(batch.bytes())?;
+        self.append_reserved(room, id, batch).await
+    }
+
+    async fn reserve(&self, bytes: usize) -> Result<Room, StoreError> {
+        self.writer.reserve(bytes).await
+    }
+
+    async fn append_reserved(
+        &self,
+        room: Room,
+        id: &SessionId,
+        batch: AppendBatch,
+    ) -> Result<Committed, StoreError> {
+        let bytes = batch.bytes();
+        if bytes > room.bytes() {
+            let message = format!("a batch of {bytes} bytes in the room of {}", room.bytes());
+            return Err(StoreError::invalid("room_exceeded", message));
+        }
         let id = id.clone();
-        let mut batch = Some(prepare(&id, batch)?);
-        self.write(move |txn, engine| {
-            let batch = batch.take().ok_or_else(StoreError::closed)?;
+        let window = match batch.flush {
+            Flush::Now => Duration::ZERO,
+            Flush::Within(window) => window,
+        };
+        let batch = prepare(&id, batch)?;
+        let decide = move |snapshot: &dyn Snapshot, engine: &E| {
             let needs = needs(&batch);
             let is_alive = |owner| engine.is_alive(owner);
-            let found = fetch(txn, id.as_str(), &batch, needs, &is_alive)?;
+            let found = fetch(snapshot, id.as_str(), &batch, needs, &is_alive)?;
             let plan = plan(found, batch, engine.now())?;
-            if let Some(writes) = &plan.writes {
-                txn.apply(writes)?;
-            }
-            Ok(plan.committed)
-        })
-        .await
+            Ok((plan.committed, plan.writes))
+        };
+        self.writer.decide(Some(room), bytes, window, decide).await
     }
 
     async fn flush(&self) -> Result<(), StoreError> {
-        self.hand_over(|_| Ok(())).await
+        self.writer.alone(|_| Ok(())).await
     }
 
     async fn lookup_ids(
@@ -279,14 +301,14 @@ fn whole(line: &Line<'_>, found: Vec<FoundEvent>) -> Result<Vec<StoredEvent>, St
     }
 }
 
-/// Creates a session with its log and an empty index.
+/// A session with its log and an empty index.
 fn create(
-    txn: &mut dyn WriteTxn,
+    snapshot: &dyn Snapshot,
     new: &NewSession,
     now: u64,
     random: u64,
-) -> Result<SessionInfo, StoreError> {
-    if txn.session(new.id.as_str())?.is_some() {
+) -> Result<(SessionInfo, Option<Writes>), StoreError> {
+    if snapshot.session(new.id.as_str())?.is_some() {
         return Err(StoreError::session_exists(&new.id));
     }
     if new.authority == Authority::Rejected {
@@ -295,7 +317,7 @@ fn create(
             "a session is rejected by its import, it cannot begin so",
         ));
     }
-    let mut counters = txn.counters()?;
+    let mut counters = snapshot.counters()?;
     counters.session_no += 1;
     counters.log_no += 1;
     counters.index_no += 1;
@@ -328,11 +350,12 @@ fn create(
         items: 0,
         tail: Tail::default(),
     };
-    txn.apply(&Writes {
+    let writes = Writes {
         counters: Some(counters),
         sessions: vec![session.clone()],
         log: Some(log.clone()),
         ..Writes::default()
-    })?;
-    info(&session, &Line::new(txn, log)?)
+    };
+    let created = info(&session, &Line::new(snapshot, log)?)?;
+    Ok((created, Some(writes)))
 }

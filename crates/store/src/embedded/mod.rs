@@ -10,33 +10,28 @@ mod contents;
 mod ledger;
 mod reads;
 mod watch;
+mod writer;
 
 use crate::blob::Uploads;
 use crate::engine::{Engine, Snapshot, WriteTxn};
 use crate::{ErrorKind, StoreError};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use tokio::sync::oneshot;
 use watch::Watch;
+use writer::Writer;
+
+pub use writer::QUEUE_BYTES;
 
 /// The most rows that one listing answers.
 const MAX_LISTED: usize = 1_024;
 
-/// Work for the writer thread.
-type Job<E> = Box<dyn FnOnce(&E) + Send>;
-
 /// A store over an [`Engine`].
 pub struct Embedded<E: Engine> {
     engine: Arc<E>,
-    writer: Mutex<Option<Thread<E>>>,
+    writer: Writer<E>,
     watch: Watch<E>,
     uploads: Arc<Uploads>,
-}
-
-struct Thread<E> {
-    queue: mpsc::Sender<Job<E>>,
-    thread: JoinHandle<()>,
 }
 
 impl<E: Engine> fmt::Debug for Embedded<E> {
@@ -58,17 +53,11 @@ impl<E: Engine> Embedded<E> {
     /// `thread_failed` where the system gives no thread.
     pub fn new(engine: E) -> Result<Self, StoreError> {
         let engine = Arc::new(engine);
-        let (queue, jobs) = mpsc::channel::<Job<E>>();
-        let worker = Arc::clone(&engine);
-        let thread = spawn("folio-writer", move || {
-            for job in jobs {
-                job(&worker);
-            }
-        })?;
+        let watch = Watch::new(Arc::clone(&engine));
         Ok(Self {
-            watch: Watch::new(Arc::clone(&engine)),
+            writer: Writer::start(Arc::clone(&engine), watch.commits())?,
+            watch,
             engine,
-            writer: Mutex::new(Some(Thread { queue, thread })),
             uploads: Arc::default(),
         })
     }
@@ -81,16 +70,7 @@ impl<E: Engine> Embedded<E> {
     /// Lets the writer finish what it was handed, ends every thread, and lets
     /// go of the files.
     fn stop(&self) {
-        let writer = self
-            .writer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(Thread { queue, thread }) = writer {
-            drop(queue);
-            // A writer that panicked has answered its caller already.
-            drop(thread.join());
-        }
+        self.writer.stop();
         self.watch.stop();
         self.engine.close();
     }
@@ -107,14 +87,14 @@ impl<E: Engine> Embedded<E> {
         out.ok_or_else(StoreError::closed)
     }
 
-    /// Hands work to the writer thread, to be done in one transaction, and
+    /// Hands work to the writer, to be done in a transaction of its own, and
     /// waits for its outcome. Dropping the wait changes nothing about the work.
     async fn write<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&mut dyn WriteTxn, &E) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let commits = self.watch.commits();
-        self.hand_over(move |engine| {
+        let work = move |engine: &E| {
             let mut out = None;
             engine.write(&mut |txn| {
                 out = Some(work(txn, engine)?);
@@ -122,29 +102,8 @@ impl<E: Engine> Embedded<E> {
             })?;
             commits.send_modify(|count| *count += 1);
             out.ok_or_else(StoreError::closed)
-        })
-        .await
-    }
-
-    /// Hands work to the writer thread and waits for its outcome.
-    async fn hand_over<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&E) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let (answer, outcome) = oneshot::channel();
-        let job: Job<E> = Box::new(move |engine| {
-            // The caller may have stopped waiting.
-            drop(answer.send(work(engine)));
-        });
-        {
-            let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-            let writer = writer.as_ref().ok_or_else(StoreError::closed)?;
-            writer.queue.send(job).map_err(|_| StoreError::closed())?;
-        }
-        outcome.await.map_err(|_| {
-            let message = "the writer stopped before it answered: look the events up by id";
-            StoreError::new(ErrorKind::Indeterminate, "indeterminate", message)
-        })?
+        };
+        self.writer.alone(work).await
     }
 }
 

@@ -11,6 +11,7 @@ mod durability;
 mod erase;
 mod failure;
 mod fork;
+mod group;
 mod identity;
 mod index;
 mod item;
@@ -28,6 +29,7 @@ mod watch;
 pub(crate) fn all() -> Vec<Case> {
     [
         append::CASES,
+        group::CASES,
         session::CASES,
         read::CASES,
         item::CASES,

@@ -12,6 +12,7 @@ mod blob;
 mod engine;
 mod erase;
 mod fork;
+mod group;
 mod lease;
 mod notes;
 mod page;
@@ -80,6 +81,7 @@ pub fn mutants() -> Vec<Mutant> {
         lease::MUTANTS,
         view::MUTANTS,
         watch::MUTANTS,
+        group::MUTANTS,
         engine::MUTANTS,
     ]
     .concat()
