@@ -42,6 +42,11 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
+    /// How many bytes were not read yet.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Everything that was not read yet.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)

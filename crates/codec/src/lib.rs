@@ -6,14 +6,18 @@
 //! stand beside an old one, never in its place.
 
 mod bytes;
+mod chunks;
 mod digest;
+mod mould;
 mod row;
 
 pub use bytes::{Reader, Writer};
+pub use chunks::{Chunk, counted, decode_chunks, encode_chunks};
 pub use digest::{
     Digest, EMPTY_CHAIN, body_digest, chain_next, event_digest, fact_digest, facts_chain_next, lp,
     nonce, sha256,
 };
+pub use mould::{Cut, Mould};
 pub use row::{
     FORM_SCANNED, FORM_SLICED, FORM_WITHHELD, SEG_FORM_WHOLE, decode_event, decode_item,
     decode_need, decode_run_facts, decode_tail, encode_event, encode_item, encode_need,

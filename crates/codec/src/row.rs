@@ -60,6 +60,26 @@ const ORIGIN: u8 = 4;
 const VISIBILITY: u8 = 8;
 const STATUS: u8 = 16;
 
+pub(crate) fn is_partial(flags: u8) -> bool {
+    flags & PARTIAL != 0
+}
+
+pub(crate) fn has_branch(flags: u8) -> bool {
+    flags & BRANCH != 0
+}
+
+pub(crate) fn has_origin(flags: u8) -> bool {
+    flags & ORIGIN != 0
+}
+
+pub(crate) fn has_visibility(flags: u8) -> bool {
+    flags & VISIBILITY != 0
+}
+
+pub(crate) fn has_status(flags: u8) -> bool {
+    flags & STATUS != 0
+}
+
 fn number_of<T: PartialEq>(all: &[T], value: &T) -> u8 {
     all.iter()
         .position(|v| v == value)
