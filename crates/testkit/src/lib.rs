@@ -6,7 +6,8 @@
 //! wild ones. [`mod@reference`] projects events by the simplest possible path, as
 //! the oracle. [`decorator`] wraps a store to watch it. [`simulated`] is a
 //! durable store without a disk, and [`sabotage`] the wrong stores that the
-//! suite must find out. [`model`] compares stores with the simplest possible
+//! suite must find out. [`engine`] has the cases below the port, for adapters
+//! with files. [`model`] compares stores with the simplest possible
 //! ledger, over random histories.
 #![expect(
     clippy::unwrap_used,
@@ -18,6 +19,8 @@ pub mod conformance;
 pub mod cases;
 pub mod check;
 pub mod decorator;
+#[macro_use]
+pub mod engine;
 pub mod event;
 pub mod model;
 pub mod reference;
