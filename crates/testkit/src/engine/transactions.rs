@@ -48,6 +48,7 @@ pub fn a_write_reads_what_it_wrote_and_an_error_leaves_nothing<P: EnginePlace>()
     write(&engine, &everything(1)).unwrap();
 }
 
+#[expect(clippy::panic, reason = "it is about panics")]
 pub fn a_panic_leaves_nothing_and_breaks_nothing<P: EnginePlace>() {
     let (_place, engine) = place_with::<P>([]);
     let panicked = catch_unwind(AssertUnwindSafe(|| {
