@@ -7,6 +7,7 @@
 
 mod app;
 mod args;
+mod closed;
 mod commands;
 mod failure;
 mod output;
@@ -35,8 +36,8 @@ fn main() -> ExitCode {
 fn usage(error: &clap::Error) -> Exit {
     let json = std::env::args_os().any(|arg| arg == "--json");
     if !error.use_stderr() {
-        let _lost = error.print();
-        return Exit::Ok;
+        let printed = closed::check().and_then(|()| Ok(error.print()?));
+        return printed.map_or_else(|failure| failure.tell(json), |()| Exit::Ok);
     }
     if json {
         let text = error.render().to_string();
