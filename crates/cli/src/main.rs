@@ -9,6 +9,7 @@ mod app;
 mod args;
 mod closed;
 mod commands;
+mod crash;
 mod failure;
 mod output;
 mod place;
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
     let exit = match args::Args::try_parse() {
         Ok(args) => {
             let json = args.json;
-            app::run(args).unwrap_or_else(|failure| failure.tell(json))
+            crash::caught(|| app::run(args)).unwrap_or_else(|failure| failure.tell(json))
         }
         Err(error) => usage(&error),
     };
