@@ -1,6 +1,7 @@
 //! Standard output: one writer, with colours only where they are wanted.
 
 use crate::args::Color;
+use crate::closed;
 use crate::failure::Failure;
 use anstyle::{AnsiColor, Style};
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
@@ -39,7 +40,11 @@ pub struct Output {
 
 impl Output {
     /// Writes to standard output.
-    pub fn new(json: bool, color: Color) -> Self {
+    ///
+    /// # Errors
+    /// `output_failed` where it was closed before the program began.
+    pub fn new(json: bool, color: Color) -> Result<Self, Failure> {
+        closed::check()?;
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
         let color = match color {
@@ -51,14 +56,14 @@ impl Output {
             Some((columns, _)) if terminal => usize::from(columns.0),
             _ => 80,
         };
-        Self {
+        Ok(Self {
             writer: BufWriter::new(stdout.lock()),
             color,
             outlives_reader: false,
             closed: false,
             json,
             width: width.max(20),
-        }
+        })
     }
 
     /// From here on a reader who goes away does not end the command: the rest
