@@ -38,7 +38,7 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
             let message = format!("the program cannot start: {error}");
             Failure::new(Exit::Internal, "runtime_failed", message)
         })?;
-    let mut out = Output::new(args.json, args.color)?;
+    let mut out = Output::new(args.json, args.color);
     if matches!(
         args.command,
         Command::Open { .. }

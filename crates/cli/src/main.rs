@@ -7,7 +7,6 @@
 
 mod app;
 mod args;
-mod closed;
 mod commands;
 mod crash;
 mod failure;
@@ -37,8 +36,10 @@ fn main() -> ExitCode {
 fn usage(error: &clap::Error) -> Exit {
     let json = std::env::args_os().any(|arg| arg == "--json");
     if !error.use_stderr() {
-        let printed = closed::check().and_then(|()| Ok(error.print()?));
-        return printed.map_or_else(|failure| failure.tell(json), |()| Exit::Ok);
+        return match error.print() {
+            Ok(()) => Exit::Ok,
+            Err(error) => Failure::from(error).tell(json),
+        };
     }
     if json {
         let text = error.render().to_string();

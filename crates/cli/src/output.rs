@@ -1,7 +1,6 @@
 //! Standard output: one writer, with colours only where they are wanted.
 
 use crate::args::Color;
-use crate::closed;
 use crate::failure::Failure;
 use anstyle::{AnsiColor, Style};
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
@@ -40,11 +39,7 @@ pub struct Output {
 
 impl Output {
     /// Writes to standard output.
-    ///
-    /// # Errors
-    /// `output_failed` where it was closed before the program began.
-    pub fn new(json: bool, color: Color) -> Result<Self, Failure> {
-        closed::check()?;
+    pub fn new(json: bool, color: Color) -> Self {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
         let color = match color {
@@ -56,14 +51,14 @@ impl Output {
             Some((columns, _)) if terminal => usize::from(columns.0),
             _ => 80,
         };
-        Ok(Self {
+        Self {
             writer: BufWriter::new(stdout.lock()),
             color,
             outlives_reader: false,
             closed: false,
             json,
             width: width.max(20),
-        })
+        }
     }
 
     /// From here on a reader who goes away does not end the command: the rest

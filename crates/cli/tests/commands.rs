@@ -514,49 +514,6 @@ fn printing(id: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// The program that was started has no standard output at all, which is not
-/// the same as one that somebody reads to a point.
-#[cfg(unix)]
-#[test]
-fn a_closed_output_is_an_error_and_nothing_is_done() {
-    let place = imported();
-    let id = "305e7cd9-805a-47f7-83db-d9f6609380fd";
-    let before = std::fs::read(place.store()).expect("the store");
-    for args in printing(id) {
-        let mut command = std::process::Command::new("sh");
-        place.settle(&mut command);
-        let ran = support::Ran::of(
-            command
-                .args(["-c", r#"exec "$0" "$@" >&-"#])
-                .args([env!("CARGO_BIN_EXE_folio"), "--json"])
-                .args(&args),
-        );
-        assert_eq!(ran.code, Some(1), "{args:?}: {}", ran.stderr);
-        let error = &json_lines(&ran.stderr)[0]["error"];
-        assert_eq!(error["code"], "output_failed", "{args:?}");
-        let message = error["message"].as_str().expect("a message");
-        assert!(message.contains("standard output is closed"), "{message}");
-        assert!(message.contains("/dev/null"), "{message}");
-    }
-    assert_eq!(before, std::fs::read(place.store()).expect("the store"));
-}
-
-/// Nobody reads along, and that was meant.
-#[cfg(unix)]
-#[test]
-fn an_output_that_leads_nowhere_is_none_of_the_commands_business() {
-    let place = imported();
-    // As other programs open it for those that they start.
-    for access in ["1>/dev/null", "1<>/dev/null"] {
-        let mut command = std::process::Command::new("sh");
-        place.settle(&mut command);
-        let script = format!(r#"exec "$0" sessions {access}"#);
-        let ran = support::Ran::of(command.args(["-c", &script, env!("CARGO_BIN_EXE_folio")]));
-        assert_eq!(ran.code, Some(0), "{access}: {}", ran.stderr);
-        assert_eq!(ran.stderr, "", "{access}");
-    }
-}
-
 #[cfg(target_os = "linux")]
 #[test]
 fn an_output_that_cannot_be_written_is_an_error() {
