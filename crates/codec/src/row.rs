@@ -2,7 +2,7 @@
 
 use crate::CodecError;
 use crate::bytes::{Reader, Writer};
-use folio_core::assign::{OpenRequest, OpenRun, Tail, WaitingMark};
+use folio_core::assign::{Chunk, OpenRequest, OpenRun, OpenStream, Tail, WaitingMark};
 use folio_core::item::{Item, Lane, Need, Part, Position};
 use folio_core::redact::Withheld;
 use folio_core::reduce::RunFacts;
@@ -369,6 +369,19 @@ pub fn encode_tail(tail: &Tail) -> Vec<u8> {
         out.varint(request.ordinal);
         out.bytes(request.call.as_deref().unwrap_or_default().as_bytes());
     }
+    out.varint(tail.streams.len() as u64);
+    for stream in &tail.streams {
+        out.varint(stream.opener);
+        out.varint(u64::from(stream.run_no));
+        out.0.extend_from_slice(&stream.mould.to_le_bytes());
+        out.byte(u8::from(stream.content.is_some()));
+        if let Some(content) = stream.content {
+            out.varint(content.position.ordinal);
+            out.byte(content.position.slot);
+            out.byte(content.lane as u8);
+            out.varint(u64::from(content.index));
+        }
+    }
     out.0
 }
 
@@ -384,6 +397,17 @@ pub fn decode_tail(bytes: &[u8]) -> Result<Tail, CodecError> {
     read_tail(&mut reader)
         .filter(|_| reader.is_empty())
         .ok_or(CodecError { what: "log" })
+}
+
+fn read_content(reader: &mut Reader<'_>) -> Option<Chunk> {
+    Some(Chunk {
+        position: Position {
+            ordinal: reader.varint()?,
+            slot: reader.byte()?,
+        },
+        lane: Lane::from_number(reader.byte()?)?,
+        index: reader.varint32()?,
+    })
 }
 
 fn read_tail(reader: &mut Reader<'_>) -> Option<Tail> {
@@ -418,6 +442,18 @@ fn read_tail(reader: &mut Reader<'_>) -> Option<Tail> {
             call: Some(reader.text()?)
                 .filter(|call| !call.is_empty())
                 .map(Into::into),
+        });
+    }
+    for _ in 0..reader.varint()? {
+        tail.streams.push(OpenStream {
+            opener: reader.varint()?,
+            run_no: reader.varint32()?,
+            mould: u64::from_le_bytes(reader.take(8)?.try_into().ok()?),
+            content: match reader.byte()? {
+                0 => None,
+                1 => Some(read_content(reader)?),
+                _ => return None,
+            },
         });
     }
     Some(tail)

@@ -63,6 +63,21 @@ pub struct OpenRequest {
     pub call: Option<Box<str>>,
 }
 
+/// A stream whose next chunks can be packed: they differ from the event that
+/// opened it in id, time and text alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenStream {
+    /// The ordinal of the event that opened it.
+    pub opener: u64,
+    /// Its run.
+    pub run_no: u32,
+    /// A fingerprint of what its chunks have in common.
+    pub mould: u64,
+    /// The lane whose text its chunks are; `None` where they are no content of
+    /// a row, as chunks of a tool's output.
+    pub content: Option<Chunk>,
+}
+
 /// What must be remembered between events to index the next one: state that
 /// is kept beside the log's head and committed with the events.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -73,6 +88,8 @@ pub struct Tail {
     pub marks: Vec<WaitingMark>,
     /// Undecided permissions.
     pub requests: Vec<OpenRequest>,
+    /// Streams that go on, by opener.
+    pub streams: Vec<OpenStream>,
 }
 
 impl Tail {
@@ -85,6 +102,7 @@ impl Tail {
     pub fn close_run(&mut self, run_no: u32) -> Option<OpenRun> {
         self.marks.retain(|mark| mark.run_no != run_no);
         self.requests.retain(|request| request.run_no != run_no);
+        self.streams.retain(|stream| stream.run_no != run_no);
         let at = self.runs.iter().position(|run| run.run_no == run_no)?;
         Some(self.runs.remove(at))
     }

@@ -25,6 +25,7 @@ mod index;
 #[cfg(feature = "embedded")]
 mod lease;
 #[cfg(feature = "embedded")]
+pub mod live;
 mod line;
 #[cfg(feature = "embedded")]
 mod page;

@@ -322,6 +322,67 @@ impl SegRow {
     }
 }
 
+/// One commit of chunks, for all sessions in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitRow {
+    /// Its number, from 1; the newest row of the journal always stays, so that
+    /// none is used twice.
+    pub seq: u64,
+    /// What it added, by log.
+    pub body: Vec<u8>,
+}
+
+impl CommitRow {
+    /// The checksum that is stored with the row.
+    pub fn checksum(&self) -> u64 {
+        sum(&[self.seq], &[&self.body])
+    }
+}
+
+/// How the text of a segment is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackText {
+    /// As it is, in the segment.
+    Own,
+    /// As a slice of the escaped text of the event that settled the lane: its
+    /// ordinal, and the bytes of the lane before the segment.
+    Of(u64, u64),
+}
+
+/// A segment: chunks of one stream of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackRow {
+    /// The ordinal of its first chunk.
+    pub first: u64,
+    /// The ordinal of its last chunk.
+    pub last: u64,
+    /// The ordinal of the event that opened the stream.
+    pub opener: u64,
+    /// The run.
+    pub run_no: u32,
+    /// How many chunks it holds.
+    pub n: u32,
+    /// The chain at its last chunk.
+    pub chain: Digest,
+    /// Where its text is.
+    pub text: PackText,
+    /// The columns, then the text where it is its own.
+    pub body: Vec<u8>,
+}
+
+/// The ids `<stem>#<n>` of a segment that count without a gap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdRunRow {
+    /// What stands before the `#`.
+    pub stem: String,
+    /// The first number.
+    pub first: u64,
+    /// How many follow each other.
+    pub n: u32,
+    /// The segment.
+    pub pack: u64,
+}
+
 /// A contribution log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContribLogRow {
