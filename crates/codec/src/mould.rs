@@ -89,7 +89,10 @@ impl<'a> Mould<'a> {
     /// Tells moulds apart, nearly always: equal ones have equal fingerprints.
     pub fn fingerprint(&self) -> u64 {
         let texts = [self.before.as_bytes(), self.after.as_bytes()];
-        crate::row::sum(&[self.refs_len], &[self.head, self.lanes, texts[0], texts[1]])
+        crate::row::sum(
+            &[self.refs_len],
+            &[self.head, self.lanes, texts[0], texts[1]],
+        )
     }
 
     /// What is cut out of another stored event, if it is cast from this mould.

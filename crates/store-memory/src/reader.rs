@@ -11,8 +11,8 @@ use folio_core::{Direction, Item};
 use folio_store::StoreError;
 use folio_store::engine::{Counters, Snapshot};
 use folio_store::rows::{
-    BlobRow, ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
-    SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
+    BlobRow, CommitRow, ContribLogRow, EventRow, FactRow, FoundEvent, FoundPack, IdRunRow, LogRow,
+    PackRow, RunRow, ScrubRow, SegRow, SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
 };
 use imbl::{OrdMap, OrdSet};
 use std::ops::{Bound, RangeBounds};
@@ -49,6 +49,11 @@ pub struct Tables {
     pub(crate) events: OrdMap<(u64, u64), Arc<EventRow>>,
     /// (family, hash, log, ordinal)
     pub(crate) ids: OrdSet<(u64, u64, u64, u64)>,
+    /// (log, first ordinal)
+    pub(crate) packs: OrdMap<(u64, u64), Arc<PackRow>>,
+    /// (log, stem, first number)
+    pub(crate) id_runs: OrdMap<(u64, Arc<str>, u64), IdRunRow>,
+    pub(crate) commits: OrdMap<u64, Arc<CommitRow>>,
     /// (log, run)
     pub(crate) runs: OrdMap<(u64, u32), Arc<RunRow>>,
     pub(crate) run_ids: OrdMap<(u64, Arc<str>), u32>,
@@ -179,6 +184,38 @@ impl Snapshot for Tables {
             }
         }
         Ok(out)
+    }
+
+    fn journal(&self) -> Result<Option<(u64, u64)>, StoreError> {
+        let ends = self.commits.get_min().zip(self.commits.get_max());
+        Ok(ends.map(|((first, _), (last, _))| (*first, *last)))
+    }
+
+    fn commits(&self, after: u64) -> Result<Vec<CommitRow>, StoreError> {
+        let rows = self
+            .commits
+            .range((Bound::Excluded(after), Bound::Unbounded));
+        Ok(rows.map(|(_, row)| (**row).clone()).collect())
+    }
+
+    fn packs(&self, log_no: u64, from: u64, to: u64) -> Result<Vec<FoundPack>, StoreError> {
+        if from > to {
+            return Ok(Vec::new());
+        }
+        let packs = self.packs.range((log_no, from)..=(log_no, to));
+        Ok(packs
+            .map(|(_, row)| FoundPack::Whole((**row).clone()))
+            .collect())
+    }
+
+    fn id_run(&self, log_no: u64, stem: &str, n: u64) -> Result<Option<IdRunRow>, StoreError> {
+        let stem: Arc<str> = stem.into();
+        let range = (log_no, Arc::clone(&stem), 0)..=(log_no, stem, n);
+        Ok(self
+            .id_runs
+            .range(range)
+            .next_back()
+            .map(|(_, row)| row.clone()))
     }
 
     fn run(&self, log_no: u64, run_no: u32) -> Result<Option<RunRow>, StoreError> {

@@ -68,6 +68,9 @@ impl WriteTxn for Tables {
         if let Some(view) = &writes.view {
             self.put_view(view);
         }
+        if let Some(commit) = &writes.commit {
+            self.commits.insert(commit.seq, Arc::new(commit.clone()));
+        }
         for scrub in &writes.scrubs {
             self.scrubs.insert(scrub.seq, *scrub);
         }
@@ -113,6 +116,17 @@ impl Tables {
         for seg in &writes.segs {
             self.segs
                 .insert((index_no, seg.position, seg.lane, seg.seg), *seg);
+        }
+        for pack in &writes.packs {
+            self.packs
+                .insert((log_no, pack.first), Arc::new(pack.clone()));
+        }
+        for run in &writes.id_runs {
+            let key = (log_no, run.stem.as_str().into(), run.first);
+            self.id_runs.insert(key, run.clone());
+        }
+        for (hash, ordinal) in &writes.pack_ids {
+            self.ids.insert((log.family, *hash, log_no, *ordinal));
         }
         for (ordinal, sha) in &writes.citations {
             self.cited.insert((*sha, log_no, *ordinal));
@@ -175,6 +189,25 @@ impl Tables {
                 family,
                 events,
             } => self.erase_events(*log_no, *family, events),
+            Erase::Packs {
+                log_no,
+                family,
+                packs,
+                id_runs,
+                ids,
+            } => {
+                for first in packs {
+                    self.packs.remove(&(*log_no, *first));
+                }
+                for (stem, first) in id_runs {
+                    self.id_runs
+                        .remove(&(*log_no, stem.as_str().into(), *first));
+                }
+                for (hash, ordinal) in ids {
+                    self.ids.remove(&(*family, *hash, *log_no, *ordinal));
+                }
+            }
+            Erase::Commits(through) => drop(remove(&mut self.commits, ..=*through)),
             Erase::Citations { log_no, ordinals } => {
                 for ordinal in ordinals {
                     self.erase_citations(*log_no, *ordinal);

@@ -7,8 +7,8 @@
 
 use crate::StoreError;
 use crate::rows::{
-    BlobRow, ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
-    SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
+    BlobRow, CommitRow, ContribLogRow, EventRow, FactRow, FoundEvent, FoundPack, IdRunRow, LogRow,
+    PackRow, RunRow, ScrubRow, SegRow, SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
 };
 use folio_codec::Digest;
 use folio_core::item::{LanePart, Position};
@@ -106,6 +106,17 @@ pub trait Snapshot {
         limit: usize,
         max_bytes: usize,
     ) -> Result<Vec<FoundEvent>, StoreError>;
+    /// The first and the last number of the commit journal; `None` where it
+    /// never had a row.
+    fn journal(&self) -> Result<Option<(u64, u64)>, StoreError>;
+    /// Rows of the commit journal behind a number, ascending; `row_damaged`
+    /// where one does not fit its checksum.
+    fn commits(&self, after: u64) -> Result<Vec<CommitRow>, StoreError>;
+    /// Segments of a log that begin at or above `from` and at or below `to`,
+    /// ascending.
+    fn packs(&self, log_no: u64, from: u64, to: u64) -> Result<Vec<FoundPack>, StoreError>;
+    /// The ids that count from the greatest number at or below `n` on.
+    fn id_run(&self, log_no: u64, stem: &str, n: u64) -> Result<Option<IdRunRow>, StoreError>;
     /// A run by number.
     fn run(&self, log_no: u64, run_no: u32) -> Result<Option<RunRow>, StoreError>;
     /// Runs by number, ascending, behind `after`.
@@ -245,6 +256,22 @@ pub enum Erase {
         /// The ordinals, each with the hash of the id.
         events: Vec<(u64, Option<u64>)>,
     },
+    /// Segments of a log, each by its first ordinal, with the ids that count
+    /// and those that do not: hash and ordinal.
+    Packs {
+        /// The log.
+        log_no: u64,
+        /// The fork family.
+        family: u64,
+        /// The first ordinals.
+        packs: Vec<u64>,
+        /// Ids that count, by stem and first number.
+        id_runs: Vec<(String, u64)>,
+        /// The others, by hash and ordinal.
+        ids: Vec<(u64, u64)>,
+    },
+    /// Rows of the commit journal through a number.
+    Commits(u64),
     /// What events of a log cite.
     Citations {
         /// The log.
@@ -314,6 +341,14 @@ pub struct Writes {
     pub items: Vec<ItemWrite>,
     /// Chunks of items of the log's live index.
     pub segs: Vec<SegRow>,
+    /// Segments of the log.
+    pub packs: Vec<PackRow>,
+    /// Ids in segments of the log that count.
+    pub id_runs: Vec<IdRunRow>,
+    /// The hashes of ids in segments that do not count, each with its ordinal.
+    pub pack_ids: Vec<(u64, u64)>,
+    /// A row of the commit journal.
+    pub commit: Option<CommitRow>,
     /// Blobs that events of the log cite.
     pub citations: Vec<(u64, Digest)>,
     /// The contribution logs, each with new facts, ascending.

@@ -24,9 +24,9 @@ mod fork;
 mod index;
 #[cfg(feature = "embedded")]
 mod lease;
+mod line;
 #[cfg(feature = "embedded")]
 pub mod live;
-mod line;
 #[cfg(feature = "embedded")]
 mod page;
 #[cfg(feature = "embedded")]

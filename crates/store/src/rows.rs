@@ -370,6 +370,64 @@ pub struct PackRow {
     pub body: Vec<u8>,
 }
 
+impl PackRow {
+    /// The row but for its first ordinal, which is its key.
+    pub fn pack(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(self.body.len() + 64));
+        out.varint(self.last - self.first);
+        out.varint(self.first - self.opener);
+        out.varint(u64::from(self.run_no));
+        out.varint(u64::from(self.n));
+        out.0.extend_from_slice(&self.chain);
+        match self.text {
+            PackText::Own => out.byte(0),
+            PackText::Of(ordinal, before) => {
+                out.byte(1);
+                out.varint(ordinal);
+                out.varint(before);
+            }
+        }
+        out.0.extend_from_slice(&self.body);
+        out.0
+    }
+
+    /// Unpacks what [`PackRow::pack`] packed.
+    pub fn unpack(first: u64, bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        Some(Self {
+            first,
+            last: first.checked_add(reader.varint()?)?,
+            opener: first.checked_sub(reader.varint()?)?,
+            run_no: reader.varint32()?,
+            n: reader.varint32()?,
+            chain: reader.take(32)?.try_into().ok()?,
+            text: match reader.byte()? {
+                0 => PackText::Own,
+                1 => PackText::Of(reader.varint()?, reader.varint()?),
+                _ => return None,
+            },
+            body: reader.rest().to_vec(),
+        })
+    }
+}
+
+/// The checksum that is stored with a segment of a log, over its packed form.
+pub fn pack_checksum(log_no: u64, first: u64, packed: &[u8]) -> u64 {
+    sum(&[log_no, first, u64::MAX], &[packed])
+}
+
+/// A segment as it was found: a damaged one keeps its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundPack {
+    /// The row, its checksum verified.
+    Whole(PackRow),
+    /// The checksum does not fit.
+    Damaged {
+        /// Its first ordinal.
+        first: u64,
+    },
+}
+
 /// The ids `<stem>#<n>` of a segment that count without a gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdRunRow {
@@ -381,6 +439,16 @@ pub struct IdRunRow {
     pub n: u32,
     /// The segment.
     pub pack: u64,
+}
+
+impl IdRunRow {
+    /// The checksum that is stored with the row of a log.
+    pub fn checksum(&self, log_no: u64) -> u64 {
+        sum(
+            &[log_no, self.first, u64::from(self.n), self.pack],
+            &[self.stem.as_bytes()],
+        )
+    }
 }
 
 /// A contribution log.
