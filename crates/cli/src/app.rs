@@ -8,6 +8,7 @@ use crate::place::{Access, Place, unusable};
 use etcetera::BaseStrategy;
 use folio_store::Store;
 use folio_transcript::TranscriptService;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -111,7 +112,7 @@ impl App {
                     "the folder {} cannot be made ({error}); name a store with --store sqlite:PATH",
                     folder.display()
                 );
-                Failure::new(Exit::Store, "store_unreachable", message)
+                Failure::new(Exit::Store, code_of(&error), message)
             })?;
         }
         self.open(Access::Make)
@@ -192,9 +193,19 @@ pub fn shell_word(word: &str) -> String {
     }
 }
 
+/// The code that a store has for what keeps its folder from being made.
+fn code_of(error: &io::Error) -> &'static str {
+    use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    match error.kind() {
+        PermissionDenied | ReadOnlyFilesystem => "store_read_only",
+        StorageFull | QuotaExceeded => "storage_full",
+        _ => "store_unreachable",
+    }
+}
+
 /// Makes a folder that only its owner can look into, where there is none:
 /// transcripts are private.
-fn make_private(folder: &Path) -> std::io::Result<()> {
+fn make_private(folder: &Path) -> io::Result<()> {
     if let Some(parent) = folder.parent() {
         std::fs::create_dir_all(parent)?;
     }
@@ -202,7 +213,7 @@ fn make_private(folder: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     match builder.create(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
     }
 }

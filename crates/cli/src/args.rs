@@ -166,10 +166,10 @@ pub struct ShowOptions {
     /// Go on where an earlier page ended
     #[arg(long, value_name = "CURSOR")]
     pub cursor: Option<String>,
-    /// Toward the beginning, from the end
+    /// The page that ends at the place, without one the last page [default]
     #[arg(long, conflicts_with = "newer")]
     pub older: bool,
-    /// Toward the end, from the beginning
+    /// The page that begins at the place, without one the first page
     #[arg(long)]
     pub newer: bool,
     /// The page with this item

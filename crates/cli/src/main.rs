@@ -8,6 +8,7 @@
 mod app;
 mod args;
 mod commands;
+mod crash;
 mod failure;
 mod output;
 mod place;
@@ -24,7 +25,7 @@ fn main() -> ExitCode {
     let exit = match args::Args::try_parse() {
         Ok(args) => {
             let json = args.json;
-            app::run(args).unwrap_or_else(|failure| failure.tell(json))
+            crash::caught(|| app::run(args)).unwrap_or_else(|failure| failure.tell(json))
         }
         Err(error) => usage(&error),
     };
@@ -35,8 +36,10 @@ fn main() -> ExitCode {
 fn usage(error: &clap::Error) -> Exit {
     let json = std::env::args_os().any(|arg| arg == "--json");
     if !error.use_stderr() {
-        let _lost = error.print();
-        return Exit::Ok;
+        return match error.print() {
+            Ok(()) => Exit::Ok,
+            Err(error) => Failure::from(error).tell(json),
+        };
     }
     if json {
         let text = error.render().to_string();

@@ -1,6 +1,7 @@
 //! Which session is meant: an id, the beginning of one, or `latest`.
 
 use crate::failure::{self, Failure};
+use crate::text::quoted;
 use crate::walk::{Damaged, Seen, Walk};
 use folio_core::{Authority, SessionId};
 use folio_store::{SessionFilter, SessionInfo, Store, StoreError};
@@ -16,6 +17,7 @@ const NAMED: usize = 10;
 /// The session that a word names. `json` is the form of warnings.
 pub async fn session(store: &dyn Store, word: &str, json: bool) -> Result<SessionInfo, Failure> {
     let unknown = || {
+        let word = quoted(word);
         let message = format!("there is no session {word}; `folio sessions` lists them");
         Failure::not_found("session_not_found", message)
     };

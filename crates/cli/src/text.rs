@@ -9,6 +9,8 @@ use unicode_width::UnicodeWidthStr;
 const MEASURE: usize = 100;
 /// What is shown of one very long line where only its beginning matters.
 const LONG: usize = 2_000;
+/// The most characters of a name in a message; no session has a longer id.
+const QUOTED: usize = 128;
 
 /// Text without control characters: line feeds stay, tabs become spaces, the
 /// others are shown by their number. Marks that reverse the reading direction
@@ -200,6 +202,18 @@ impl fmt::Display for Tokens {
         }
         Ok(())
     }
+}
+
+/// A name as somebody wrote it, for a message: it is seen that it is empty or
+/// has blanks around it, and a long one is cut.
+pub fn quoted(name: &str) -> String {
+    let simple = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if (1..=QUOTED).contains(&name.len()) && name.chars().all(simple) {
+        return name.to_owned();
+    }
+    let head: String = name.chars().take(QUOTED).collect();
+    let more = if head.len() < name.len() { "…" } else { "" };
+    format!("{head:?}{more}")
 }
 
 #[cfg(test)]

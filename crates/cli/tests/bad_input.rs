@@ -334,6 +334,30 @@ fn requests() -> Vec<Case> {
             "folio sessions",
         ),
         case(
+            "a session of an empty name",
+            filled(),
+            &["export", ""],
+            4,
+            "session_not_found",
+            "no session \"\";",
+        ),
+        case(
+            "a name with a blank that nobody sees",
+            filled(),
+            &["delete", "--yes", "latest "],
+            4,
+            "session_not_found",
+            "no session \"latest \";",
+        ),
+        case(
+            "a range that begins before the first event",
+            filled(),
+            &["events", ID, "--from", "0"],
+            5,
+            "range_invalid",
+            "write 1 or more",
+        ),
+        case(
             "an ambiguous session",
             filled(),
             &["show", "0a0b"],
@@ -823,4 +847,62 @@ fn other_epoch(cursor: &str) -> String {
     let check = xxhash_rust::xxh3::xxh3_64(&bytes);
     bytes.extend(check.to_le_bytes());
     URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Whatever stands in a name, the message stays a message.
+#[test]
+fn a_name_of_any_size_makes_a_short_message() {
+    let place = filled();
+    for name in [
+        "x".repeat(4_096),
+        "\u{1f600}".repeat(1_024),
+        "a\nb\u{1b}[31m".to_owned(),
+    ] {
+        for args in [
+            &["show", &name][..],
+            &["stats", &name],
+            &["export", &name],
+            &["delete", "--yes", &name],
+            &["fork", &name],
+            &["fork", ID, "--as", &name],
+        ] {
+            let ran = place.run(args);
+            assert!(matches!(ran.code, Some(2 | 4)), "{}", ran.stderr);
+            assert!(ran.stderr.len() < 800, "{}", ran.stderr);
+            assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+            assert!(!ran.stderr.contains('\u{1b}'), "{}", ran.stderr);
+        }
+    }
+}
+
+/// redb panics on some damaged files; people are told about the file, and
+/// programs find lines of JSON.
+#[test]
+fn a_store_with_pages_of_nothing_is_an_error_and_no_crash() {
+    for kind in support::KINDS {
+        let place = Place::of(kind);
+        let file = place.write("s.jsonl", generated(ID, 20, 100));
+        place.ok(&["import", text(&file)]);
+        let whole = fs::read(place.store()).expect("the store");
+        for at in (4_096..whole.len()).step_by(4_096 * 12) {
+            let mut bytes = whole.clone();
+            let end = whole.len().min(at + 4_096 * 12);
+            bytes[at..end].fill(0);
+            fs::write(place.store(), bytes).expect("the store");
+            for args in [&["export", ID][..], &["sessions"], &["verify"]] {
+                let mut all = vec!["--json"];
+                all.extend(args);
+                let ran = place.run(&all);
+                assert!(
+                    matches!(ran.code, Some(0 | 4 | 6)),
+                    "{kind} {at}: {}",
+                    ran.stderr
+                );
+                for line in json_lines(&ran.stderr) {
+                    let what = ["error", "warning"].map(|what| line.get(what));
+                    assert!(what.iter().any(Option::is_some), "{kind} {at}: {line}");
+                }
+            }
+        }
+    }
 }

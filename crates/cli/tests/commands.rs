@@ -485,6 +485,85 @@ fn a_closed_pipe_ends_the_command_quietly() {
     }
 }
 
+/// Every command that prints, over a session of a store of its own.
+fn printing(id: &str) -> Vec<Vec<String>> {
+    let mut all: Vec<Vec<String>> = [
+        &["sessions"][..],
+        &["show", id],
+        &["show", id, "--all"],
+        &["stats", id],
+        &["events", id],
+        &["notes", id],
+        &["export", id],
+        &["verify"],
+        &["rebuild"],
+        &["maintain"],
+        &["fork", id],
+        &["redact", id, "no such key"],
+        &["delete", id, "--yes"],
+        &["--help"],
+        &["--version"],
+        &["show", "--help"],
+    ]
+    .iter()
+    .map(|args| args.iter().map(|arg| (*arg).to_owned()).collect())
+    .collect();
+    let samples = samples().to_str().expect("a path").to_owned();
+    all.push(vec!["open".to_owned(), samples.clone()]);
+    all.push(vec!["import".to_owned(), samples]);
+    all
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_that_cannot_be_written_is_an_error() {
+    let place = imported();
+    for args in printing("305e7cd9-805a-47f7-83db-d9f6609380fd") {
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .expect("the full device");
+        let mut command = place.command();
+        let ran = command.args(&args).stdout(full).output();
+        let ran = support::Ran::from(ran.expect("the command starts"));
+        assert_ne!(ran.code, Some(0), "{args:?}");
+        assert!(
+            ran.stderr.starts_with("error: "),
+            "{args:?}: {}",
+            ran.stderr
+        );
+    }
+}
+
+#[test]
+fn a_direction_alone_is_the_page_at_that_end() {
+    let place = imported();
+    let id = "305e7cd9-805a-47f7-83db-d9f6609380fd";
+    let page = |more: &[&str]| {
+        let mut args = vec!["show", id, "--max-items", "3"];
+        args.extend(more);
+        place.json(&args).remove(0)
+    };
+    let all = place.json(&["show", id, "--all"]);
+    let (oldest, newest) = (page(&["--newer"]), page(&["--older"]));
+    assert_eq!(oldest["entries"].as_array().expect("entries")[..], all[..3]);
+    assert_eq!(oldest["older"], Value::Null);
+    let last = &all[all.len() - 3..];
+    assert_eq!(newest["entries"].as_array().expect("entries")[..], *last);
+    assert_eq!(newest["newer"], Value::Null);
+    assert_eq!(newest, page(&[]), "the newest page comes first");
+    // A cursor leads one way, and the other is no silent choice.
+    let cursor = newest["older"].as_str().expect("an older page");
+    assert_eq!(
+        page(&["--cursor", cursor]),
+        page(&["--cursor", cursor, "--older"])
+    );
+    let wrong = place.run(&["--json", "show", id, "--cursor", cursor, "--newer"]);
+    assert_eq!(wrong.code, Some(5), "{}", wrong.stdout);
+    let error = &json_lines(&wrong.stderr)[0]["error"];
+    assert_eq!(error["code"], "cursor_mismatch");
+}
+
 #[test]
 fn a_damaged_row_is_told_and_can_be_passed_over() {
     let place = Place::new();

@@ -518,3 +518,28 @@ fn what_a_killed_copy_left_is_skipped_and_can_be_deleted() {
     from.ok(&["delete", "--yes", "left"]);
     assert_eq!(from.json(&["copy", &from.name(), &to.name()]).len(), 1);
 }
+
+/// A cursor knows the store and the life of its session, and says both.
+#[test]
+fn a_cursor_of_another_copy_says_what_it_may_be() {
+    let id = "5a0b0c0d-0000-4000-8000-000000000001";
+    for kind in KINDS {
+        let place = filled(kind, &[id]);
+        let page = &place.json(&["show", id, "--max-items", "2"])[0];
+        let cursor = page["older"].as_str().expect("an older page").to_owned();
+        let other = format!("{kind}:{}", place.path("other").display());
+        place.ok(&["copy", &place.name(), &other]);
+        place.ok(&["delete", id, "--yes"]);
+        place.ok(&["copy", &other, &place.name()]);
+        for store in [other, place.name()] {
+            let ran = place.run(&["--json", "--store", &store, "show", id, "--cursor", &cursor]);
+            assert_eq!(ran.code, Some(5), "{store}: {}", ran.stdout);
+            let error = &json_lines(&ran.stderr)[0]["error"];
+            assert_eq!(error["code"], "cursor_incarnation");
+            let message = error["message"].as_str().expect("a message");
+            for cause in ["another store", "deleted and created anew"] {
+                assert!(message.contains(cause), "{store}: {message}");
+            }
+        }
+    }
+}

@@ -147,7 +147,8 @@ impl core::fmt::Display for CursorError {
                 write!(f, "the cursor belongs to session {session}")
             }
             Self::Incarnation => f.write_str(
-                "the cursor's session was deleted and created anew: start without a cursor",
+                "the cursor was given for another copy of the session, in another store or from \
+                 before it was deleted and created anew: start without a cursor",
             ),
             Self::Mismatch { what } => write!(f, "the request contradicts the cursor: {what}"),
             Self::ItemChanged => {

@@ -10,6 +10,15 @@ pub enum Error {
     /// redb refused.
     #[error("{0}")]
     Redb(Box<redb::Error>),
+    /// redb, or the operating system, refused while the store was opened or
+    /// rewritten.
+    #[error("{}: {error}", path.display())]
+    Opening {
+        /// The path.
+        path: PathBuf,
+        /// What redb said.
+        error: Box<redb::Error>,
+    },
     /// redb panicked, which it does on files that are damaged.
     #[error("redb panicked ({0}): the database file is damaged; keep it and restore a copy")]
     Panicked(String),
@@ -144,7 +153,7 @@ impl From<io::Error> for Error {
 impl Error {
     /// Whether redb serves nothing more until the file was opened again.
     pub fn breaks_handle(&self) -> bool {
-        let Self::Redb(error) = self else {
+        let (Self::Redb(error) | Self::Opening { error, .. }) = self else {
             return false;
         };
         matches!(
@@ -169,7 +178,7 @@ impl Error {
             Self::Ownerless { .. } => (ErrorKind::Invalid, "rows_without_owner"),
             Self::Panicked(_) => (ErrorKind::Corrupt, "database_damaged"),
             Self::Open { why, .. } => why.kind_and_code(),
-            Self::Redb(error) => match &**error {
+            Self::Redb(error) | Self::Opening { error, .. } => match &**error {
                 redb::Error::Io(error) => match error.kind() {
                     io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                         (ErrorKind::Unavailable, "storage_full")
@@ -199,7 +208,11 @@ impl Error {
         }
     }
 
-    fn advice(code: &str) -> &'static str {
+    /// What to do, where redb said only what happened.
+    fn advice(&self, code: &str) -> &'static str {
+        if !matches!(self, Self::Redb(_) | Self::Opening { .. }) {
+            return "";
+        }
         match code {
             "storage_full" => ": nothing was written; free some space and try again",
             "io_error" => ": nothing was written; check the disk and try again",
@@ -213,12 +226,12 @@ impl Error {
 impl From<Error> for StoreError {
     fn from(error: Error) -> Self {
         let (kind, code) = error.kind_and_code();
+        let message = format!("{error}{}", error.advice(code));
         match error {
-            Error::Redb(source) => {
-                let message = format!("{source}{}", Error::advice(code));
+            Error::Redb(source) | Error::Opening { error: source, .. } => {
                 Self::new(kind, code, message).caused_by(Text(source.to_string()))
             }
-            error => Self::new(kind, code, error.to_string()),
+            _ => Self::new(kind, code, message),
         }
     }
 }

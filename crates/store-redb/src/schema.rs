@@ -103,7 +103,10 @@ impl Failure {
             Self::Failed(Error::Panicked(text)) => Refusal::Damaged(text),
             Self::Failed(Error::Redb(error)) => match refusal(&error) {
                 Some(why) => why,
-                None => return Error::Redb(error),
+                None => {
+                    let path = path.to_owned();
+                    return Error::Opening { path, error };
+                }
             },
             Self::Failed(error) => return error,
         };
@@ -124,10 +127,11 @@ fn refusal(error: &redb::Error) -> Option<Refusal> {
         redb::Error::Io(error) => match error.kind() {
             io::ErrorKind::NotFound => Some(Refusal::Missing),
             io::ErrorKind::IsADirectory => Some(Refusal::Directory),
-            io::ErrorKind::ReadOnlyFilesystem => Some(Refusal::ReadOnly),
-            io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory => {
-                Some(Refusal::Unreachable)
+            // What cannot even be read was refused by the first look.
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                Some(Refusal::ReadOnly)
             }
+            io::ErrorKind::NotADirectory => Some(Refusal::Unreachable),
             // Pages that the file says it has are not there.
             io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
                 Some(Refusal::Damaged(error.to_string()))
@@ -288,6 +292,11 @@ impl Source {
     ///
     /// The folder must be synced before anything is committed to the copy.
     pub fn rewrite(&self, from: &Database) -> Result<Database, Error> {
+        let rewritten = self.replace(from);
+        rewritten.map_err(|error| Failure::Failed(error).at(&self.path))
+    }
+
+    fn replace(&self, from: &Database) -> Result<Database, Error> {
         // A link stays one: the file that it names is replaced.
         let place = fs::canonicalize(&self.path)?;
         let draft = draft_of(&place);
@@ -305,12 +314,8 @@ impl Source {
     }
 
     fn copy(&self, from: &Database, place: &Path, draft: &Path) -> Result<Database, Error> {
-        let mut options = OpenOptions::new();
-        let file = options
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(draft)?;
+        let mut options = private();
+        let file = options.read(true).create_new(true).open(draft)?;
         file.set_permissions(fs::metadata(place)?.permissions())?;
         let copy = self.create_in(file, draft)?;
         let txn = begin_write(&copy)?;
@@ -355,9 +360,7 @@ impl Source {
         match fs::hard_link(draft, &self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 // Where nothing can be linked, the store is made in its place.
-                let mut options = OpenOptions::new();
-                options.write(true).create(true).truncate(false);
-                options.open(&self.path)?;
+                private().create(true).truncate(false).open(&self.path)?;
                 Ok(())
             }
             _ => Ok(()),
@@ -366,16 +369,21 @@ impl Source {
 
     /// Makes a store in a file of its own.
     fn make(&self) -> Result<(), Failure> {
-        drop(
-            OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(&self.path)?,
-        );
+        drop(private().create_new(true).open(&self.path)?);
         let database = self.open_writer(true)?;
         caught(|| Ok(database.close()?))?;
         Ok(())
     }
+}
+
+/// How files are made: sessions are private, so only their owner can look into
+/// them.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
 }
 
 /// Where a copy is made that is to take a file's place.

@@ -1,6 +1,6 @@
 //! Connections and transactions.
 
-use crate::error::{Error, Refusal, indeterminate, transaction_failed};
+use crate::error::{Error, Refusal, indeterminate, is_full, transaction_failed};
 use crate::lock::WriterLock;
 use crate::owner::{self, Owner};
 use crate::reader::Txn;
@@ -9,7 +9,7 @@ use crate::wal::Wal;
 use crate::{SqliteConfig, sql};
 use folio_store::engine::{Capabilities, Engine, ReadWork, WriteWork};
 use folio_store::{ErrorKind, StoreError};
-use rusqlite::{Connection, ErrorCode, ffi};
+use rusqlite::{Connection, ffi};
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -329,15 +329,15 @@ fn fence(conn: &Connection, due: &AtomicBool) -> Result<(), StoreError> {
         open.commit()
     })();
     raised.map_err(|error: rusqlite::Error| {
-        let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
-        let (code, remedy) = if full {
+        let (code, remedy) = if is_full(&error) {
             ("storage_full", "free some space and try again")
         } else {
             ("store_poisoned", "try again when the disk is mended")
         };
         let message = format!(
-            "an earlier commit was not synced and the disk still refuses ({error}): \
-             nothing was written, {remedy}"
+            "{}: an earlier commit may not be on the disk yet, and the disk refuses ({error}): \
+             nothing was written, {remedy}",
+            conn.path().unwrap_or_default()
         );
         StoreError::new(ErrorKind::Unavailable, code, message).caused_by(error)
     })?;

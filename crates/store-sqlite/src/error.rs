@@ -2,7 +2,7 @@
 
 use crate::lock::Holder;
 use folio_store::{ErrorKind, StoreError};
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use std::io;
 use std::path::PathBuf;
 
@@ -12,6 +12,14 @@ pub enum Error {
     /// SQLite refused.
     #[error("{0}")]
     Sql(#[from] rusqlite::Error),
+    /// SQLite refused while the store was opened.
+    #[error("{}: {error}", path.display())]
+    Opening {
+        /// The path.
+        path: PathBuf,
+        /// What SQLite said.
+        error: rusqlite::Error,
+    },
     /// A row does not fit its checksum, or does not decode.
     #[error("{table}, {key}: the stored row is damaged")]
     Damaged {
@@ -168,7 +176,7 @@ impl Error {
     /// SQLite's code, where it was SQLite.
     pub fn sqlite_code(&self) -> Option<ErrorCode> {
         match self {
-            Self::Sql(error) => error.sqlite_error_code(),
+            Self::Sql(error) | Self::Opening { error, .. } => error.sqlite_error_code(),
             _ => None,
         }
     }
@@ -186,13 +194,18 @@ impl Error {
             Self::Limit { .. } => (ErrorKind::Invalid, "limit_exceeded"),
             Self::Ownerless { .. } => (ErrorKind::Invalid, "rows_without_owner"),
             Self::Busy(_) => (ErrorKind::Unavailable, "store_busy"),
+            Self::Lock { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                (ErrorKind::Unavailable, "storage_full")
+            }
             Self::Lock { .. } => (ErrorKind::Unavailable, "lock_failed"),
             Self::Open { why, .. } => why.kind_and_code(),
-            Self::Sql(error) => match error.sqlite_error_code() {
+            Self::Sql(error) | Self::Opening { error, .. } if is_full(error) => {
+                (ErrorKind::Unavailable, "storage_full")
+            }
+            Self::Sql(error) | Self::Opening { error, .. } => match error.sqlite_error_code() {
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                     (ErrorKind::Unavailable, "store_busy")
                 }
-                Some(ErrorCode::DiskFull) => (ErrorKind::Unavailable, "storage_full"),
                 Some(ErrorCode::SystemIoFailure) => (ErrorKind::Unavailable, "io_error"),
                 Some(ErrorCode::ReadOnly) => (ErrorKind::Unavailable, "store_read_only"),
                 Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
@@ -212,7 +225,7 @@ impl Error {
 
     fn advice(&self) -> &'static str {
         let error = match self {
-            Self::Sql(error) => error,
+            Self::Sql(error) | Self::Opening { error, .. } => error,
             Self::Damaged {
                 table: "view_rows" | "view_marks",
                 ..
@@ -222,11 +235,13 @@ impl Error {
             }
             _ => return "",
         };
+        if is_full(error) {
+            return ": nothing was written; free some space and try again";
+        }
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 ": another process is writing; try again"
             }
-            Some(ErrorCode::DiskFull) => ": nothing was written; free some space and try again",
             Some(ErrorCode::SystemIoFailure) => {
                 ": nothing was written; check the disk and try again"
             }
@@ -247,11 +262,20 @@ impl From<Error> for StoreError {
         let message = format!("{error}{}", error.advice());
         let out = Self::new(kind, code, message);
         match error {
-            Error::Sql(source) => out.caused_by(source),
+            Error::Sql(source) | Error::Opening { error: source, .. } => out.caused_by(source),
             Error::Lock { source, .. } => out.caused_by(source),
             _ => out,
         }
     }
+}
+
+/// Whether there is no room for what was to be written. The index of the WAL
+/// that processes share is a file too, and where it cannot grow SQLite has a
+/// code of its own.
+pub fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| {
+        error.code == ErrorCode::DiskFull || error.extended_code == ffi::SQLITE_IOERR_SHMSIZE
+    })
 }
 
 /// The commit answered an error: it may be found after the next start.

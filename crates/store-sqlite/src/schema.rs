@@ -234,7 +234,13 @@ pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Opened>), Error> {
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 refuse(Refusal::Unreachable)
             }
-            _ => error,
+            _ => match error {
+                Error::Sql(error) => Error::Opening {
+                    path: config.path.clone(),
+                    error,
+                },
+                error => error,
+            },
         }),
     }
 }
@@ -364,6 +370,24 @@ impl Source {
         }
     }
 
+    /// Makes an empty file, where there is none, that only its owner can look
+    /// into: sessions are private. SQLite gives the files beside it its mode.
+    fn make_private(&self) -> Result<(), Failure> {
+        // Another file system than the system's makes its own files.
+        if self.vfs.is_some() {
+            return Ok(());
+        }
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        match options.open(&self.path) {
+            Err(error) if forbids_writing(&error) => Err(Refusal::ReadOnly.into()),
+            // What else is wrong SQLite says, with its own code.
+            _ => Ok(()),
+        }
+    }
+
     fn open_writer(&self, create: bool) -> Result<Opened, Failure> {
         match self.look() {
             Ok(()) => {
@@ -387,6 +411,9 @@ impl Source {
         }
         if is_in_read_only_directory(&self.path) {
             return Err(Refusal::ReadOnly.into());
+        }
+        if create {
+            self.make_private()?;
         }
         let has_wal = self.has_wal();
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -37,8 +37,9 @@ impl<D: Decorator> Decorated<D> {
     }
 }
 
+// `$d` is the dollar sign of the macro that this one makes.
 macro_rules! decorated {
-    ($($port:ident {
+    ($d:tt $($port:ident {
         $(fn $plain:ident() -> $answer:ty;)*
         $(async fn $method:ident($($name:ident: $type:ty),*) -> $out:ty;)*
     })*) => {
@@ -80,10 +81,35 @@ macro_rules! decorated {
                 })*
             }
         )*
+
+        /// Makes a decorator that overrides one method, and keeps nothing:
+        /// `instead!(Name: method(inner, the, arguments) { what it does })`.
+        /// The types of the method must be in scope.
+        macro_rules! instead {
+            $($((
+                $d by:ident:
+                $method($d inner:ident $(, $d $name:ident)*) { $d ($d body:tt)* }
+            ) => {
+                #[derive(Default)]
+                struct $d by;
+
+                #[async_trait::async_trait]
+                impl $crate::decorator::Decorator for $d by {
+                    async fn $method(
+                        &self,
+                        $d inner: &dyn folio_store::Store,
+                        $($d $name: $type),*
+                    ) -> Result<$out, folio_store::StoreError> {
+                        $d ($d body)*
+                    }
+                }
+            };)*)*
+        }
+        pub(crate) use instead;
     };
 }
 
-decorated! {
+decorated! { $
     Ledger {
         async fn create_session(session: NewSession) -> SessionInfo;
         async fn session(id: &SessionId) -> SessionInfo;

@@ -7,7 +7,8 @@
 //! the oracle. [`decorator`] wraps a store to watch it. [`simulated`] is a
 //! durable store without a disk, and [`sabotage`] the wrong stores that the
 //! suite must find out. [`model`] compares stores with the simplest possible
-//! ledger, over random histories.
+//! ledger, over random histories. For adapters with files, [`engine`] has the
+//! cases below the port, and [`erasure`] those about the bytes in the files.
 #![expect(
     clippy::unwrap_used,
     reason = "a case fails by panicking; what is unwrapped is what it claims"
@@ -18,6 +19,10 @@ pub mod conformance;
 pub mod cases;
 pub mod check;
 pub mod decorator;
+#[macro_use]
+pub mod engine;
+#[macro_use]
+pub mod erasure;
 pub mod event;
 pub mod model;
 pub mod reference;

@@ -46,7 +46,8 @@ pub async fn run(app: &mut App, options: Options) -> Result<Exit, Failure> {
         return Err(Failure::usage("store_unknown_kind", message));
     }
     let from = from.open(Access::Read);
-    let from = from.map_err(|error| unusable(&error, ", where the sessions are"))?;
+    let from =
+        from.map_err(|error| unusable(&error, "; the sessions were to be copied from there"))?;
     let chosen = choose(&*from, &options.sessions, app.out.json).await?;
     // Nothing is made where nothing is to be copied.
     let to = to.open(Access::Make);

@@ -25,11 +25,14 @@ pub async fn run(
     from: Option<u64>,
     to: Option<u64>,
 ) -> Result<Exit, Failure> {
-    if to == Some(0) {
-        let message = "--to is 0, and the first event has the ordinal 1; write 1 or more";
-        return Err(Failure::new(Exit::Invalid, "range_invalid", message));
+    for (option, ordinal) in [("--from", from), ("--to", to)] {
+        if ordinal == Some(0) {
+            let message =
+                format!("{option} is 0, and the first event has the ordinal 1; write 1 or more");
+            return Err(Failure::new(Exit::Invalid, "range_invalid", message));
+        }
     }
-    let mut from = from.unwrap_or(1).max(1);
+    let mut from = from.unwrap_or(1);
     if to.is_some_and(|to| to < from) {
         let message = "--to is below --from; write the smaller ordinal after --from";
         return Err(Failure::new(Exit::Invalid, "range_invalid", message));

@@ -6,7 +6,7 @@
 use crate::app::App;
 use crate::failure::{Exit, Failure};
 use crate::select;
-use crate::text::{count, hex};
+use crate::text::{count, hex, quoted};
 use folio_core::SessionId;
 use folio_store::{SessionInfo, Store, StoreError};
 use serde_json::json;
@@ -85,6 +85,7 @@ fn new_id(id: &str) -> Result<SessionId, Failure> {
         return Err(Failure::usage("session_id_invalid", message));
     }
     SessionId::new(id).map_err(|error| {
+        let id = quoted(id);
         let message = format!("{id} cannot name a session ({error}); give another id with --as");
         Failure::usage("session_id_invalid", message)
     })

@@ -5,7 +5,9 @@ use crate::tables::{Bytes, definition};
 use folio_core::Direction::Newer;
 use folio_store::ErrorKind;
 use folio_store::rows::FoundEvent;
-use redb::{Key, ReadableTable, TableDefinition, Value};
+use folio_testkit::engine::lost_after;
+use folio_testkit::engine::removals::rows;
+use redb::{Key, TableDefinition, Value};
 
 /// Changes every value of a table behind the engine's back; `None` removes the
 /// row.
@@ -99,6 +101,15 @@ fn damaged_rows_are_named() {
         "sessions, session session-1",
     );
     each_flip_is_found(logs, |s| s.log(1).map(drop), "row_damaged", "logs, log 1");
+    for (read, names) in [
+        (
+            (|s| s.spans(1).map(drop)) as fn(&dyn Snapshot) -> _,
+            "spans, log 1, up to 1",
+        ),
+        (|s| s.spans_of(1, 9).map(drop), "spans, log 1, up to 2"),
+    ] {
+        each_flip_is_found(definition::spans, read, "row_damaged", names);
+    }
     for read in [
         (|s| s.runs(1, 0, 9).map(drop)) as fn(&dyn Snapshot) -> _,
         |s| s.run(1, 1).map(drop),
@@ -159,13 +170,19 @@ fn damaged_rows_are_named() {
         definition::blobs,
         |s| s.blob(&sha(1)).map(drop),
         "row_damaged",
-        "blobs, blob 0101",
+        "blobs, blob 0000000000000001fe",
+    );
+    each_flip_is_found(
+        definition::stages,
+        |s| s.stages(0, 9).map(drop),
+        "row_damaged",
+        "stages, blob 3",
     );
     each_flip_is_found(
         definition::pieces,
-        |s| s.piece(1, 0).map(drop),
+        |s| s.piece(2, 0).map(drop),
         "blob_damaged",
-        "pieces, blob 1, piece 0",
+        "pieces, blob 2, piece 0",
     );
     each_flip_is_found(
         definition::views,
@@ -235,7 +252,7 @@ fn a_row_in_anothers_place_is_damaged() {
     write(&engine, &everything(1)).unwrap();
     write(&engine, &everything(2)).unwrap();
     let rows = |engine: &RedbEngine| {
-        let txn = redb::ReadableDatabase::begin_read(&*engine.raw()).unwrap();
+        let txn = engine.raw().begin_read().unwrap();
         let table = txn.open_table(definition::events).unwrap();
         let row = ReadableTable::get(&table, (2, 1)).unwrap().unwrap();
         row.value().to_vec()
@@ -279,6 +296,49 @@ fn an_entry_that_leads_to_nothing_is_damage_and_never_an_omission() {
     assert!(error.contains("nothing is at log 1, event 1"), "{error}");
 }
 
+/// What an erasure removes after a value was cut to its checksum, where `hit`
+/// says so.
+fn lost<K: Key + 'static>(
+    table: TableDefinition<'_, K, Bytes>,
+    hit: fn(&K::SelfType<'_>) -> bool,
+    erase: Erase,
+) -> Vec<(String, u64)> {
+    let damaged = |_: &Place, engine: &RedbEngine| {
+        change(engine, table, |key, value| {
+            let end = if hit(key) { 8 } else { value.len() };
+            Some(value[..end].to_vec())
+        });
+    };
+    lost_after(damaged, vec![erase])
+}
+
+#[test]
+fn what_is_damaged_goes_with_what_finds_it() {
+    let (log_no, index_no) = (2, 2);
+    let item = Erase::Items { index_no, from: 3 };
+    assert_eq!(
+        lost(definition::items, |(index, _, _)| *index == 2, item),
+        rows(&[("item_keys", 1), ("items", 1)])
+    );
+    assert_eq!(
+        lost(definition::spans, |(log, _)| *log == 2, Erase::Log(2)),
+        rows(&[("logs", 1), ("spans", 2), ("view_marks", 1)])
+    );
+    assert_eq!(
+        lost(
+            definition::view_rows,
+            |(view, _)| *view == 2,
+            Erase::ViewEntries { log_no }
+        ),
+        rows(&[("view_marks", 1), ("view_rows", 3)])
+    );
+    let runs = Erase::Runs { log_no, above: 1 };
+    assert_eq!(
+        lost(definition::runs, |(log, _)| *log == 2, runs),
+        rows(&[("runs", 2)])
+    );
+}
+
 #[test]
 fn check_finds_what_nothing_leads_to_any_more() {
     let found = |damage: fn(&RedbEngine), names: &str| {
@@ -292,7 +352,12 @@ fn check_finds_what_nothing_leads_to_any_more() {
         assert!(error.to_string().contains(names), "{names}: {error}");
     };
     found(
-        |engine| change(engine, definition::sessions, |_, _| None),
+        |engine| {
+            change(engine, definition::sessions, |_, _| None);
+            // What else may have a log.
+            change(engine, definition::scrub, |_, _| None);
+            change(engine, definition::spans, |_, _| None);
+        },
         "log 1 belongs to no session",
     );
     found(
@@ -305,7 +370,7 @@ fn check_finds_what_nothing_leads_to_any_more() {
     );
     found(
         |engine| change(engine, definition::pieces, |_, _| None),
-        "blob 1 has lost a piece",
+        "blob 2 has lost a piece",
     );
     found(
         |engine| change(engine, definition::views, |_, _| None),
@@ -412,7 +477,10 @@ fn use_damaged(bytes: &[u8]) -> bool {
                 assert!(all.items.iter().any(|write| write.item == item));
             }
             assert!(s.blob(&sha(n))?.is_none_or(|row| row == blob(n)));
-            assert!(s.piece(n, 0)?.is_none_or(|bytes| bytes == content(n)));
+            assert!(
+                s.piece(blob(n).blob_no, 0)?
+                    .is_none_or(|bytes| bytes == content(n))
+            );
             for (key, value) in s.view_entries(n, b"", None, Newer, 9)? {
                 let entry = (key, Some(value));
                 assert!(all.view.iter().any(|view| view.entries.contains(&entry)));

@@ -1,4 +1,5 @@
-//! Tests of rows, files and transactions.
+//! Tests of rows, files and transactions: what every engine promises, and what
+//! this one does.
 
 mod damage;
 mod opening;
@@ -6,22 +7,17 @@ mod rows;
 mod transactions;
 
 use crate::{RedbConfig, RedbEngine};
-use folio_codec::Digest;
-use folio_core::assign::{OpenRequest, OpenRun, Tail, WaitingMark};
-use folio_core::item::{Lane, Need, Part, Position};
-use folio_core::reduce::RunFacts;
-use folio_core::{Authority, InvocationId, Item, ItemKind, RunId, SessionId, Spine, TurnId};
+use folio_core::item::Lane;
 use folio_store::StoreError;
-use folio_store::engine::{
-    Counters, Engine, Erase, ItemWrite, Snapshot, ViewWrites, WriteTxn, Writes,
-};
-use folio_store::rows::{
-    BlobRow, ContribLogRow, EventRow, FactRow, LogRow, RunRow, ScrubRow, SegRow, SessionRow,
-    ViewRow,
-};
-use redb::Database;
+use folio_store::engine::{Engine, Erase, Snapshot};
+use folio_testkit::engine::rows::*;
+use folio_testkit::engine::{EnginePlace, read, write};
+use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableHandle};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tempfile::TempDir;
+
+folio_testkit::engine_cases!(Place);
 
 /// A directory, and the path of a store in it.
 struct Place {
@@ -30,18 +26,8 @@ struct Place {
 }
 
 impl Place {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a store?.folio");
-        Self { dir, path }
-    }
-
     fn config(&self) -> RedbConfig {
         RedbConfig::new(&self.path)
-    }
-
-    fn open(&self) -> RedbEngine {
-        RedbEngine::open(&self.config()).unwrap()
     }
 
     /// The file as redb sees it; no engine may have it open.
@@ -50,285 +36,53 @@ impl Place {
     }
 }
 
-fn read<T>(engine: &RedbEngine, mut work: impl FnMut(&dyn Snapshot) -> T) -> T {
-    let mut out = None;
-    engine
-        .read(&mut |snapshot| {
-            out = Some(work(snapshot));
-            Ok(())
-        })
-        .unwrap();
-    out.unwrap()
-}
+/// Tables that find rows of another one, one entry for each.
+const FINDERS: [(&str, &str); 7] = [
+    ("sessions_log", "sessions"),
+    ("spans_src", "spans"),
+    ("runs_id", "runs"),
+    ("runs_inv", "runs"),
+    ("runs_turn", "runs"),
+    ("cited", "citations"),
+    ("view_rows_log", "view_rows"),
+];
 
-fn write(engine: &RedbEngine, writes: &Writes) -> Result<(), StoreError> {
-    engine.write(&mut |txn: &mut dyn WriteTxn| txn.apply(writes))
-}
+impl EnginePlace for Place {
+    type Engine = RedbEngine;
+    const MULTI_PROCESS: bool = false;
 
-fn session(n: u64) -> SessionRow {
-    SessionRow {
-        session_no: n,
-        session_id: SessionId::new(format!("session-{n}")).unwrap(),
-        log_no: n,
-        incarnation: u64::MAX - n,
-        generation: 3,
-        authority: Authority::Preparing,
-        authority_rev: 7,
-        followed: true,
-        import_ref: Some(r#"{"source":1}"#.into()),
-        lease_owner: 1 << 63,
-        lease_epoch: 2,
-        lease_holder: "a host".into(),
-        created_at: 1_700_000_000_000,
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a store?.folio");
+        Self { dir, path }
     }
-}
 
-fn log(n: u64) -> LogRow {
-    LogRow {
-        log_no: n,
-        family: n,
-        head: 3,
-        base: 0,
-        chain: [7; 32],
-        drained_seq: 5,
-        runs: 2,
-        index_no: n,
-        index_version: 1,
-        index_head: 3,
-        items: 2,
-        tail: Tail {
-            runs: vec![OpenRun {
-                run_no: 2,
-                next_seq: 4,
-                turn_id: TurnId::new("t1").unwrap(),
-                inline: true,
-                output: false,
-            }],
-            marks: vec![WaitingMark {
-                base: "assistant:r1:x".into(),
-                run_no: 2,
-                lane: Lane::Tools,
-                index: 0,
-                ordinal: 3,
-            }],
-            requests: vec![OpenRequest {
-                request_id: "q1".into(),
-                run_no: 2,
-                ordinal: 3,
-                call: Some("call:t1:c".into()),
-            }],
-        },
+    fn open(&self) -> RedbEngine {
+        RedbEngine::open(&self.config()).unwrap()
     }
-}
 
-fn run(n: u32, turn: &str) -> RunRow {
-    RunRow {
-        run_no: n,
-        spine: Spine {
-            run_id: RunId::new(format!("run-{n}")).unwrap(),
-            turn_id: TurnId::new(turn).unwrap(),
-            invocation_id: InvocationId::new(format!("invocation-{n}")).unwrap(),
-        },
-        opened: n.into(),
-        terminal: (n == 1).then_some(2),
-        open_before: (1..n).collect(),
-        inline: n != 1,
-        output: n == 1,
-        facts: RunFacts {
-            turn_id: turn.into(),
-            model: Some("model".into()),
-            lineage: "{}".into(),
-        },
+    fn open_read_only(&self) -> RedbEngine {
+        RedbEngine::open(&self.config().read_only()).unwrap()
     }
-}
 
-fn event(ordinal: u64) -> (EventRow, u64) {
-    let row = EventRow {
-        ordinal,
-        run_no: 1,
-        run_seq: ordinal,
-        committed_at: 1_700_000_000_000 + ordinal,
-        form: 1,
-        chain: [ordinal.to_le_bytes()[0]; 32],
-        body: format!("body of {ordinal}").into_bytes(),
-    };
-    (row, u64::MAX - ordinal)
-}
-
-fn at(ordinal: u64, slot: u8) -> Position {
-    Position { ordinal, slot }
-}
-
-fn item(number: u64, position: Position, key: &str) -> Item {
-    Item {
-        position,
-        number,
-        kind: ItemKind::Assistant,
-        key: key.into(),
-        run_no: 1,
-        ts: "1.5e3".into(),
-        revision: position.ordinal,
-        output_retained: number == 2,
-        step: u64::MAX,
-        operation: 5,
-        weight: 600,
-        need: vec![
-            Need {
-                ordinal: position.ordinal,
-                lane: Lane::Text,
-                index: 1,
-                part: Part::FirstChunk,
-            },
-            Need {
-                ordinal: position.ordinal + 1,
-                lane: Lane::Thinking,
-                index: 0,
-                part: Part::Final,
-            },
-        ],
-    }
-}
-
-fn seg(seg: u64, before: u64) -> SegRow {
-    SegRow {
-        position: at(1, 0),
-        lane: (Lane::Text, 1),
-        before,
-        bytes: 4,
-        seg,
-        n: 2,
-        last: seg + 1,
-    }
-}
-
-fn contrib_log(n: u64) -> ContribLogRow {
-    ContribLogRow {
-        contrib_no: n,
-        source: "notes".into(),
-        log_no: n,
-        rank: 1,
-        head: 3,
-        chain: [9; 32],
-    }
-}
-
-fn fact(seq: u64, anchor: u64, id: &str) -> FactRow {
-    FactRow {
-        seq,
-        anchor,
-        id: id.into(),
-        chain: [seq.to_le_bytes()[0]; 32],
-        body: format!(r#"{{"n":{seq}}}"#),
-        withheld: (seq == 2).then_some([4; 32]),
-    }
-}
-
-fn sha(n: u64) -> Digest {
-    [n.to_le_bytes()[0]; 32]
-}
-
-/// What needs more than one slice.
-fn content(n: u64) -> Vec<u8> {
-    vec![n.to_le_bytes()[0]; 40_000]
-}
-
-fn blob(n: u64) -> BlobRow {
-    BlobRow {
-        sha: sha(n),
-        blob_no: n,
-        len: 40_000,
-        stager: u64::MAX,
-    }
-}
-
-fn view(n: u64) -> ViewRow {
-    ViewRow {
-        view_no: n,
-        name: format!("view-{n}"),
-        version: 2,
-    }
-}
-
-/// What removes all of a session.
-fn gone(n: u64) -> Writes {
-    Writes {
-        erase: vec![
-            Erase::Contributions(contrib_log(n)),
-            Erase::ViewEntries { log_no: n },
-            Erase::Session(session(n)),
-            Erase::Events {
-                log_no: n,
-                family: n,
-                events: event_hashes(),
-            },
-            Erase::Runs {
-                log_no: n,
-                above: 0,
-            },
-            Erase::Index(n),
-            Erase::Log(n),
-            Erase::View(view(n)),
-            Erase::Blob(blob(n)),
-            Erase::Scrub(n),
-        ],
-        ..Writes::default()
-    }
-}
-
-/// The ordinals of a session's events; the hash of one is not known.
-fn event_hashes() -> Vec<(u64, Option<u64>)> {
-    let hash = |ordinal| (ordinal != 2).then(|| event(ordinal).1);
-    (1..=3).map(|ordinal| (ordinal, hash(ordinal))).collect()
-}
-
-/// One row of every sort and a few more, all of one session.
-fn everything(n: u64) -> Writes {
-    Writes {
-        counters: Some(Counters {
-            session_no: n,
-            log_no: n,
-            index_no: n,
-            contrib_no: n,
-            blob_no: n,
-            view_no: n,
-            scrub_seq: n,
-        }),
-        sessions: vec![session(n)],
-        log: Some(log(n)),
-        runs: vec![run(1, "t1"), run(2, "t2"), run(3, "t1")],
-        events: vec![event(1), event(2), event(3)],
-        items: vec![
-            ItemWrite {
-                item: item(1, at(1, 0), "assistant:r1:m"),
-                is_new: true,
-            },
-            ItemWrite {
-                item: item(2, at(3, 2), "assistant:r1:m~2"),
-                is_new: true,
-            },
-        ],
-        segs: vec![seg(1, 0), seg(3, 4), seg(6, 8)],
-        citations: vec![(2, sha(n))],
-        contributions: vec![(
-            contrib_log(n),
-            vec![fact(1, 2, "a"), fact(2, 1, "b"), fact(3, 2, "a")],
-        )],
-        blobs: vec![blob(n)],
-        pieces: vec![(n, 0, content(n))],
-        view: Some(ViewWrites {
-            view: view(n),
-            log_no: n,
-            mark: 3,
-            entries: vec![
-                (b"".to_vec(), Some(b"least".to_vec())),
-                (b"key".to_vec(), Some(b"value".to_vec())),
-            ],
-        }),
-        scrubs: vec![ScrubRow {
-            seq: n,
-            log_no: 0,
-            since: 5,
-        }],
-        ..Writes::default()
+    fn counts(&self, engine: &RedbEngine) -> Vec<(String, u64)> {
+        let txn = engine.raw().begin_read().unwrap();
+        let mut counts: BTreeMap<_, _> = txn
+            .list_tables()
+            .unwrap()
+            .map(|table| {
+                let name = table.name().to_owned();
+                let count = txn.open_untyped_table(table).unwrap().len().unwrap();
+                (name, count)
+            })
+            .collect();
+        for (finder, rows) in FINDERS {
+            assert_eq!(counts.remove(finder), Some(counts[rows]), "{finder}");
+        }
+        let slices = txn.open_table(crate::tables::definition::pieces).unwrap();
+        let keys = slices.iter().unwrap().map(|slice| slice.unwrap().0.value());
+        let pieces = keys.filter(|(_, _, slice)| *slice == 0).count();
+        counts.insert("pieces".into(), pieces as u64);
+        counts.into_iter().collect()
     }
 }

@@ -37,11 +37,18 @@ fn run(all: &Workload, fault: Fault, counts: &mut Counts) -> bool {
     let folder = made();
     let disk = Disk::of_folder(folder.path()).unwrap();
     disk.arm(fault);
-    let Ok(store) = open_over(folder.path(), &disk) else {
-        counts.closed += 1;
-        let held = block_on(examine(&open(folder.path()).unwrap()));
-        assert_eq!(held.as_ref(), Ok(&all.states[0]), "{fault:?}");
-        return true;
+    let store = match open_over(folder.path(), &disk) {
+        Ok(store) => store,
+        Err(error) => {
+            counts.closed += 1;
+            // Whoever opened it is told which one it was.
+            let path = folder.path().display().to_string();
+            assert!(error.to_string().starts_with(&path), "{fault:?}: {error}");
+            assert!(!fault.full || error.code() == "storage_full", "{error}");
+            let held = block_on(examine(&open(folder.path()).unwrap()));
+            assert_eq!(held.as_ref(), Ok(&all.states[0]), "{fault:?}");
+            return true;
+        }
     };
     for (at, step) in all.steps.iter().enumerate() {
         let Err(error) = block_on(step.perform(&store)) else {

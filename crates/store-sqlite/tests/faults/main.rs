@@ -2,7 +2,7 @@
 //!
 //! `workload` is what a store is made to do, and what it must hold after each
 //! step; `oracle` compares a store with that. `sweep` fails the n-th operation
-//! for every n, `indeterminate` fails syncs and kills the process, `images`
+//! for every n, `full` looks at what a full disk says, `indeterminate` fails syncs and kills the process, `images`
 //! cuts the power.
 //!
 //! A failure prints the line that repeats it. The bytes of a store differ from
@@ -14,6 +14,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod full;
 mod images;
 mod indeterminate;
 mod oracle;
@@ -45,6 +46,14 @@ fn main() -> ExitCode {
         trial("sweep/an_error_once", sweep::once),
         trial("sweep/an_error_that_lasts", sweep::lasting),
         trial("sweep/a_full_disk", sweep::full),
+        trial(
+            "full/a_store_that_has_no_room_when_it_is_opened_says_so_and_where",
+            full::opening,
+        ),
+        trial(
+            "full/a_fence_that_has_no_room_says_so_and_where",
+            full::fence,
+        ),
         trial("sweep/a_read_that_fails", sweep::reads),
         trial("sweep/faults_while_a_store_is_made", sweep::making),
         trial(

@@ -1,18 +1,16 @@
 //! Blobs that are not what was put, or not there as long as they must be.
 
 use super::append::has_code;
-use super::{Mutant, answers, keeps, lock, refusal};
-use crate::decorator::Decorator;
-use crate::simulated::{Disk, Flaw};
+use super::{Mutant, answers, keeps, lock, miswrites, refusal};
+use crate::decorator::{Decorator, instead};
+use crate::simulated::Flaw;
 use async_trait::async_trait;
 use folio_core::SessionId;
-use folio_store::engine::{WriteTxn, Writes};
 use folio_store::rows::PIECE_BYTES;
 use folio_store::{
     AppendBatch, BlobId, BlobInfo, BlobUpload, Committed, ErrorKind, MAX_BLOB_CALL, Store,
     StoreError, VerifyReport,
 };
-use folio_store_memory::Tables;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Mutex;
 
@@ -171,70 +169,28 @@ impl NumbersByHandle {
     }
 }
 
-#[derive(Default)]
-struct ReadsOnePiece;
+instead!(ReadsOnePiece: read_blob(inner, id, offset, max_bytes) {
+    let rest = PIECE_BYTES - usize::try_from(offset % PIECE_BYTES as u64).unwrap_or(0);
+    inner.read_blob(id, offset, max_bytes.min(rest)).await
+});
 
-#[async_trait]
-impl Decorator for ReadsOnePiece {
-    async fn read_blob(
-        &self,
-        inner: &dyn Store,
-        id: &BlobId,
-        offset: u64,
-        max_bytes: usize,
-    ) -> Result<Vec<u8>, StoreError> {
-        let rest = PIECE_BYTES - usize::try_from(offset % PIECE_BYTES as u64).unwrap_or(0);
-        inner.read_blob(id, offset, max_bytes.min(rest)).await
+instead!(ReadsFromThePiece: read_blob(inner, id, offset, max_bytes) {
+    let offset = offset - offset % PIECE_BYTES as u64;
+    inner.read_blob(id, offset, max_bytes).await
+});
+
+instead!(RefusesTheEnd: read_blob(inner, id, offset, max_bytes) {
+    if offset > 0 && offset >= inner.blob(id).await?.len {
+        return Err(refusal(ErrorKind::Invalid, "range_invalid"));
     }
-}
+    inner.read_blob(id, offset, max_bytes).await
+});
 
-#[derive(Default)]
-struct ReadsFromThePiece;
-
-#[async_trait]
-impl Decorator for ReadsFromThePiece {
-    async fn read_blob(
-        &self,
-        inner: &dyn Store,
-        id: &BlobId,
-        offset: u64,
-        max_bytes: usize,
-    ) -> Result<Vec<u8>, StoreError> {
-        let offset = offset - offset % PIECE_BYTES as u64;
-        inner.read_blob(id, offset, max_bytes).await
-    }
-}
-
-#[derive(Default)]
-struct RefusesTheEnd;
-
-#[async_trait]
-impl Decorator for RefusesTheEnd {
-    async fn read_blob(
-        &self,
-        inner: &dyn Store,
-        id: &BlobId,
-        offset: u64,
-        max_bytes: usize,
-    ) -> Result<Vec<u8>, StoreError> {
-        if offset > 0 && offset >= inner.blob(id).await?.len {
-            return Err(refusal(ErrorKind::Invalid, "range_invalid"));
-        }
-        inner.read_blob(id, offset, max_bytes).await
-    }
-}
-
-#[derive(Default)]
-struct HasAnotherAddress;
-
-#[async_trait]
-impl Decorator for HasAnotherAddress {
-    async fn put_blob(&self, inner: &dyn Store, content: Vec<u8>) -> Result<BlobInfo, StoreError> {
-        let mut info = inner.put_blob(content).await?;
-        info.id.0[0] ^= 1;
-        Ok(info)
-    }
-}
+instead!(HasAnotherAddress: put_blob(inner, content) {
+    let mut info = inner.put_blob(content).await?;
+    info.id.0[0] ^= 1;
+    Ok(info)
+});
 
 #[derive(Default)]
 struct RefusesTheKnown(Mutex<BTreeSet<BlobId>>);
@@ -262,41 +218,20 @@ impl Decorator for RefusesTheKnown {
     }
 }
 
-#[derive(Default)]
-struct RefusesEmptyPieces;
-
-#[async_trait]
-impl Decorator for RefusesEmptyPieces {
-    async fn extend_blob(
-        &self,
-        inner: &dyn Store,
-        upload: BlobUpload,
-        content: Vec<u8>,
-    ) -> Result<(), StoreError> {
-        if content.is_empty() {
-            return Err(refusal(ErrorKind::Invalid, "piece_empty"));
-        }
-        inner.extend_blob(upload, content).await
+instead!(RefusesEmptyPieces: extend_blob(inner, upload, content) {
+    if content.is_empty() {
+        return Err(refusal(ErrorKind::Invalid, "piece_empty"));
     }
-}
+    inner.extend_blob(upload, content).await
+});
 
-#[derive(Default)]
-struct RefusesEmptyUploads;
-
-#[async_trait]
-impl Decorator for RefusesEmptyUploads {
-    async fn finish_blob(
-        &self,
-        inner: &dyn Store,
-        upload: BlobUpload,
-    ) -> Result<BlobInfo, StoreError> {
-        let info = inner.finish_blob(upload).await?;
-        if info.len == 0 {
-            return Err(refusal(ErrorKind::Invalid, "upload_empty"));
-        }
-        Ok(info)
+instead!(RefusesEmptyUploads: finish_blob(inner, upload) {
+    let info = inner.finish_blob(upload).await?;
+    if info.len == 0 {
+        return Err(refusal(ErrorKind::Invalid, "upload_empty"));
     }
-}
+    Ok(info)
+});
 
 #[derive(Default)]
 struct OneUpload(Mutex<Option<BlobUpload>>);
@@ -339,24 +274,13 @@ impl Decorator for EndsTwice {
     }
 }
 
-#[derive(Default)]
-struct TakesContentForNone;
-
-#[async_trait]
-impl Decorator for TakesContentForNone {
-    async fn extend_blob(
-        &self,
-        inner: &dyn Store,
-        upload: BlobUpload,
-        content: Vec<u8>,
-    ) -> Result<(), StoreError> {
-        let done = inner.extend_blob(upload, content).await;
-        if has_code(&done, "upload_unknown") {
-            return Ok(());
-        }
-        done
+instead!(TakesContentForNone: extend_blob(inner, upload, content) {
+    let done = inner.extend_blob(upload, content).await;
+    if has_code(&done, "upload_unknown") {
+        return Ok(());
     }
-}
+    done
+});
 
 #[derive(Default)]
 struct NumbersByHandle(Mutex<Vec<BlobUpload>>);
@@ -390,74 +314,42 @@ impl Decorator for NumbersByHandle {
     }
 }
 
-#[derive(Default)]
-struct PutsWithoutLimit;
-
-#[async_trait]
-impl Decorator for PutsWithoutLimit {
-    async fn put_blob(&self, inner: &dyn Store, content: Vec<u8>) -> Result<BlobInfo, StoreError> {
-        if content.len() <= MAX_BLOB_CALL {
-            return inner.put_blob(content).await;
-        }
-        let upload = inner.begin_blob().await?;
-        for piece in content.chunks(MAX_BLOB_CALL) {
-            inner.extend_blob(upload, piece.to_vec()).await?;
-        }
-        inner.finish_blob(upload).await
+instead!(PutsWithoutLimit: put_blob(inner, content) {
+    if content.len() <= MAX_BLOB_CALL {
+        return inner.put_blob(content).await;
     }
-}
+    let upload = inner.begin_blob().await?;
+    for piece in content.chunks(MAX_BLOB_CALL) {
+        inner.extend_blob(upload, piece.to_vec()).await?;
+    }
+    inner.finish_blob(upload).await
+});
 
-#[derive(Default)]
-struct UnknownIsEmpty;
+instead!(UnknownIsEmpty: blob(inner, id) {
+    let found = inner.blob(id).await;
+    if has_code(&found, "blob_not_found") {
+        return Ok(BlobInfo { id: *id, len: 0 });
+    }
+    found
+});
 
-#[async_trait]
-impl Decorator for UnknownIsEmpty {
-    async fn blob(&self, inner: &dyn Store, id: &BlobId) -> Result<BlobInfo, StoreError> {
-        let found = inner.blob(id).await;
-        if has_code(&found, "blob_not_found") {
-            return Ok(BlobInfo { id: *id, len: 0 });
+instead!(CitesWhatIsThere: append(inner, id, batch) {
+    let mut batch = batch;
+    let mut there = Vec::new();
+    for (event, blob) in batch.cites {
+        if inner.blob(&blob).await.is_ok() {
+            there.push((event, blob));
         }
-        found
     }
-}
+    batch.cites = there;
+    inner.append(id, batch).await
+});
 
-#[derive(Default)]
-struct CitesWhatIsThere;
-
-#[async_trait]
-impl Decorator for CitesWhatIsThere {
-    async fn append(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        mut batch: AppendBatch,
-    ) -> Result<Committed, StoreError> {
-        let mut there = Vec::new();
-        for (event, blob) in batch.cites {
-            if inner.blob(&blob).await.is_ok() {
-                there.push((event, blob));
-            }
-        }
-        batch.cites = there;
-        inner.append(id, batch).await
-    }
-}
-
-#[derive(Default)]
-struct PassesOverCitations;
-
-#[async_trait]
-impl Decorator for PassesOverCitations {
-    async fn append(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        mut batch: AppendBatch,
-    ) -> Result<Committed, StoreError> {
-        batch.cites.retain(|(event, _)| *event < batch.events.len());
-        inner.append(id, batch).await
-    }
-}
+instead!(PassesOverCitations: append(inner, id, batch) {
+    let mut batch = batch;
+    batch.cites.retain(|(event, _)| *event < batch.events.len());
+    inner.append(id, batch).await
+});
 
 #[derive(Default)]
 struct CitesAnew(Mutex<BTreeSet<(SessionId, u64, BlobId)>>);
@@ -497,74 +389,33 @@ impl Decorator for CitesAnew {
     }
 }
 
-#[derive(Default)]
-struct CitesOne;
-
-#[async_trait]
-impl Decorator for CitesOne {
-    async fn append(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        mut batch: AppendBatch,
-    ) -> Result<Committed, StoreError> {
-        let last: BTreeMap<_, _> = batch.cites.iter().copied().collect();
-        if batch
-            .cites
-            .iter()
-            .all(|(event, _)| *event < batch.events.len())
-        {
-            batch.cites = last.into_iter().collect();
-        }
-        inner.append(id, batch).await
+instead!(CitesOne: append(inner, id, batch) {
+    let mut batch = batch;
+    let last: BTreeMap<_, _> = batch.cites.iter().copied().collect();
+    if batch
+        .cites
+        .iter()
+        .all(|(event, _)| *event < batch.events.len())
+    {
+        batch.cites = last.into_iter().collect();
     }
-}
+    inner.append(id, batch).await
+});
 
-#[derive(Default)]
-struct CitesByAddress;
+instead!(CitesByAddress: citations(inner, id, from, limit) {
+    let mut found = inner.citations(id, from, limit).await?;
+    found.sort_by_key(|(_, blob)| *blob);
+    Ok(found)
+});
 
-#[async_trait]
-impl Decorator for CitesByAddress {
-    async fn citations(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        from: u64,
-        limit: usize,
-    ) -> Result<Vec<(u64, BlobId)>, StoreError> {
-        let mut found = inner.citations(id, from, limit).await?;
-        found.sort_by_key(|(_, blob)| *blob);
-        Ok(found)
-    }
-}
+instead!(CitesItsOwn: citations(inner, id, from, limit) {
+    let inherited = inner.session(id).await?.inherited;
+    inner.citations(id, from.max(inherited + 1), limit).await
+});
 
-#[derive(Default)]
-struct CitesItsOwn;
-
-#[async_trait]
-impl Decorator for CitesItsOwn {
-    async fn citations(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        from: u64,
-        limit: usize,
-    ) -> Result<Vec<(u64, BlobId)>, StoreError> {
-        let inherited = inner.session(id).await?.inherited;
-        inner.citations(id, from.max(inherited + 1), limit).await
-    }
-}
-
-#[derive(Default)]
-struct ForgetsCitations;
-
-impl Flaw for ForgetsCitations {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        let mut writes = writes.clone();
-        writes.citations.clear();
-        txn.apply(&writes)
-    }
-}
+miswrites!(ForgetsCitations: (txn, writes) {
+    writes.citations.clear();
+});
 
 #[derive(Default)]
 struct CollectsTheCited;
@@ -619,14 +470,8 @@ impl Decorator for OwnBlobs {
     }
 }
 
-#[derive(Default)]
-struct VerifiesNoBlob;
-
-#[async_trait]
-impl Decorator for VerifiesNoBlob {
-    async fn verify(&self, inner: &dyn Store, id: &SessionId) -> Result<VerifyReport, StoreError> {
-        let mut report = inner.verify(id).await?;
-        report.blobs = 0;
-        Ok(report)
-    }
-}
+instead!(VerifiesNoBlob: verify(inner, id) {
+    let mut report = inner.verify(id).await?;
+    report.blobs = 0;
+    Ok(report)
+});

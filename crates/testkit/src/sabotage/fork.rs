@@ -1,19 +1,16 @@
 //! Forks that share too much, too little or the wrong thing.
 
 use super::append::has_code;
-use super::{Mutant, answers, keeps, refusal};
+use super::{Mutant, answers, keeps, miswrites, refusal};
 use crate::check::written_for;
-use crate::decorator::Decorator;
-use crate::simulated::{Disk, Flaw};
-use async_trait::async_trait;
+use crate::decorator::instead;
 use folio_core::{CanonicalEvent, Direction, SessionId};
-use folio_store::engine::{Snapshot, WriteTxn, Writes};
+use folio_store::engine::Snapshot;
 use folio_store::rows::RunRow;
 use folio_store::{
     AppendBatch, Committed, ContributionBatch, ContributionQuery, ErrorKind, ItemPage, ItemQuery,
     NOTES, NewSession, RangeQuery, SessionInfo, Start, Store, StoreError, StoredEvent, StoredFact,
 };
-use folio_store_memory::Tables;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -187,511 +184,252 @@ async fn copy(
     inner.session(&child).await
 }
 
-#[derive(Default)]
-struct ForksAtTheHead;
+instead!(ForksAtTheHead: fork_session(inner, parent, at, child) {
+    let at = inner.session(parent).await?.head.max(at);
+    inner.fork_session(parent, at, child).await
+});
 
-#[async_trait]
-impl Decorator for ForksAtTheHead {
-    async fn fork_session(
-        &self,
-        inner: &dyn Store,
-        parent: &SessionId,
-        at: u64,
-        child: SessionId,
-    ) -> Result<SessionInfo, StoreError> {
-        let at = inner.session(parent).await?.head.max(at);
-        inner.fork_session(parent, at, child).await
+instead!(ForksOneEventEarly: fork_session(inner, parent, at, child) {
+    inner
+        .fork_session(parent, at.saturating_sub(1), child)
+        .await
+});
+
+instead!(ForksWhatIsThere: fork_session(inner, parent, at, child) {
+    let done = inner.fork_session(parent, at, child.clone()).await;
+    if !has_code(&done, "watermark_unknown") {
+        return done;
     }
-}
+    let at = inner.session(parent).await?.head;
+    inner.fork_session(parent, at, child).await
+});
 
-#[derive(Default)]
-struct ForksOneEventEarly;
-
-#[async_trait]
-impl Decorator for ForksOneEventEarly {
-    async fn fork_session(
-        &self,
-        inner: &dyn Store,
-        parent: &SessionId,
-        at: u64,
-        child: SessionId,
-    ) -> Result<SessionInfo, StoreError> {
-        inner
-            .fork_session(parent, at.saturating_sub(1), child)
-            .await
+instead!(LeavesAMark: fork_session(inner, parent, at, child) {
+    let done = inner.fork_session(parent, at, child.clone()).await;
+    if has_code(&done, "watermark_unknown") {
+        inner.create_session(NewSession::native(child)).await?;
     }
-}
+    done
+});
 
-#[derive(Default)]
-struct ForksWhatIsThere;
+instead!(ForksAtSomething: fork_session(inner, parent, at, child) {
+    inner.session(parent).await?;
+    if at == 0 {
+        return Err(refusal(ErrorKind::Invalid, "watermark_unknown"));
+    }
+    inner.fork_session(parent, at, child).await
+});
 
-#[async_trait]
-impl Decorator for ForksWhatIsThere {
-    async fn fork_session(
-        &self,
-        inner: &dyn Store,
-        parent: &SessionId,
-        at: u64,
-        child: SessionId,
-    ) -> Result<SessionInfo, StoreError> {
-        let done = inner.fork_session(parent, at, child.clone()).await;
-        if !has_code(&done, "watermark_unknown") {
-            return done;
+instead!(ForksTheUnreadable: fork_session(inner, parent, at, child) {
+    let done = inner.fork_session(parent, at, child.clone()).await;
+    if has_code(&done, "session_preparing") {
+        return inner.create_session(NewSession::native(child)).await;
+    }
+    done
+});
+
+instead!(ForksOntoOthers: fork_session(inner, parent, at, child) {
+    let done = inner.fork_session(parent, at, child.clone()).await;
+    if has_code(&done, "session_exists") {
+        return inner.session(&child).await;
+    }
+    done
+});
+
+instead!(CutsWhatIsTooDeep: fork_session(inner, parent, at, child) {
+    let done = inner.fork_session(parent, at, child.clone()).await;
+    if has_code(&done, "fork_too_deep") {
+        return inner.fork_session(parent, at - 1, child).await;
+    }
+    done
+});
+
+instead!(CopiesWhereItCannotFork: fork_session(inner, parent, at, child) {
+    let done = inner.fork_session(parent, at, child.clone()).await;
+    if has_code(&done, "index_damaged") {
+        return copy(inner, parent, at, child).await;
+    }
+    done
+});
+
+instead!(ForksInFrontOfDamage: fork_session(inner, parent, at, child) {
+    let done = inner.fork_session(parent, at, child.clone()).await;
+    match &done {
+        Err(error) if error.code() == "projection_gap" => {
+            let at = error.ordinals().first().map_or(0, |gap| gap - 1);
+            inner.fork_session(parent, at, child).await
         }
-        let at = inner.session(parent).await?.head;
-        inner.fork_session(parent, at, child).await
+        _ => done,
     }
-}
+});
 
-#[derive(Default)]
-struct LeavesAMark;
+instead!(CopiesNotes: fork_session(inner, parent, at, child) {
+    let info = inner.fork_session(parent, at, child).await?;
+    let all = ContributionQuery {
+        through: u64::MAX,
+        direction: Direction::Newer,
+        after: None,
+        max_items: 1_000,
+    };
+    let facts = inner.contributions(parent, NOTES, all).await?;
+    let facts: Vec<_> = facts
+        .iter()
+        .map(StoredFact::fact)
+        .collect::<Result<_, _>>()?;
+    if !facts.is_empty() {
+        let batch = AppendBatch {
+            contributions: Some(ContributionBatch::new(NOTES, facts)),
+            ..AppendBatch::native(Vec::new())
+        };
+        inner.append(&info.id, batch).await?;
+    }
+    Ok(info)
+});
 
-#[async_trait]
-impl Decorator for LeavesAMark {
-    async fn fork_session(
-        &self,
-        inner: &dyn Store,
-        parent: &SessionId,
-        at: u64,
-        child: SessionId,
-    ) -> Result<SessionInfo, StoreError> {
-        let done = inner.fork_session(parent, at, child.clone()).await;
-        if has_code(&done, "watermark_unknown") {
-            inner.create_session(NewSession::native(child)).await?;
+instead!(KeepsTheParentsId: fork_session(inner, parent, at, child) {
+    let mut info = inner.fork_session(parent, at, child).await?;
+    info.id = parent.clone();
+    Ok(info)
+});
+
+instead!(ForgetsWhereItComesFrom: session(inner, id) {
+    let mut info = inner.session(id).await?;
+    info.forked_from = None;
+    Ok(info)
+});
+
+instead!(RenumbersTheChild: range(inner, id, query) {
+    let inherited = inner.session(id).await?.inherited;
+    let mut events = inner.range(id, query).await?;
+    for event in events.iter_mut().filter(|event| event.ordinal > inherited) {
+        event.ordinal -= inherited;
+    }
+    Ok(events)
+});
+
+instead!(RangesStop: range(inner, id, query) {
+    let mut query = query;
+    let inherited = inner.session(id).await?.inherited;
+    if query.from <= inherited {
+        query.to = query.to.min(inherited);
+    }
+    inner.range(id, query).await
+});
+
+instead!(RunsBeginAnew: runs(inner, id, after, limit) {
+    let inherited = inner.session(id).await?.inherited;
+    let mut runs = inner.runs(id, after, limit).await?;
+    runs.retain(|run| run.opened > inherited);
+    Ok(runs)
+});
+
+instead!(PagesStop: read_items(inner, id, query) {
+    let older = query.direction == Direction::Older;
+    let mut page = inner.read_items(id, query).await?;
+    let inherited = page.session.inherited;
+    if older && inherited > 0 {
+        let before = page.items.len();
+        page.items
+            .retain(|item| item.item.position.ordinal > inherited);
+        page.more &= page.items.len() == before;
+    }
+    Ok(page)
+});
+
+instead!(ShowsTheParents: read_items(inner, id, query) {
+    let mut page = inner.read_items(id, query).await?;
+    let Some(parent) = page.session.forked_from.clone() else {
+        return Ok(page);
+    };
+    for item in &mut page.items {
+        if item.item.position.ordinal > page.session.inherited {
+            continue;
         }
-        done
-    }
-}
-
-#[derive(Default)]
-struct ForksAtSomething;
-
-#[async_trait]
-impl Decorator for ForksAtSomething {
-    async fn fork_session(
-        &self,
-        inner: &dyn Store,
-        parent: &SessionId,
-        at: u64,
-        child: SessionId,
-    ) -> Result<SessionInfo, StoreError> {
-        inner.session(parent).await?;
-        if at == 0 {
-            return Err(refusal(ErrorKind::Invalid, "watermark_unknown"));
-        }
-        inner.fork_session(parent, at, child).await
-    }
-}
-
-#[derive(Default)]
-struct ForksTheUnreadable;
-
-#[async_trait]
-impl Decorator for ForksTheUnreadable {
-    async fn fork_session(
-        &self,
-        inner: &dyn Store,
-        parent: &SessionId,
-        at: u64,
-        child: SessionId,
-    ) -> Result<SessionInfo, StoreError> {
-        let done = inner.fork_session(parent, at, child.clone()).await;
-        if has_code(&done, "session_preparing") {
-            return inner.create_session(NewSession::native(child)).await;
-        }
-        done
-    }
-}
-
-#[derive(Default)]
-struct ForksOntoOthers;
-
-#[async_trait]
-impl Decorator for ForksOntoOthers {
-    async fn fork_session(
-        &self,
-        inner: &dyn Store,
-        parent: &SessionId,
-        at: u64,
-        child: SessionId,
-    ) -> Result<SessionInfo, StoreError> {
-        let done = inner.fork_session(parent, at, child.clone()).await;
-        if has_code(&done, "session_exists") {
-            return inner.session(&child).await;
-        }
-        done
-    }
-}
-
-#[derive(Default)]
-struct CutsWhatIsTooDeep;
-
-#[async_trait]
-impl Decorator for CutsWhatIsTooDeep {
-    async fn fork_session(
-        &self,
-        inner: &dyn Store,
-        parent: &SessionId,
-        at: u64,
-        child: SessionId,
-    ) -> Result<SessionInfo, StoreError> {
-        let done = inner.fork_session(parent, at, child.clone()).await;
-        if has_code(&done, "fork_too_deep") {
-            return inner.fork_session(parent, at - 1, child).await;
-        }
-        done
-    }
-}
-
-#[derive(Default)]
-struct CopiesWhereItCannotFork;
-
-#[async_trait]
-impl Decorator for CopiesWhereItCannotFork {
-    async fn fork_session(
-        &self,
-        inner: &dyn Store,
-        parent: &SessionId,
-        at: u64,
-        child: SessionId,
-    ) -> Result<SessionInfo, StoreError> {
-        let done = inner.fork_session(parent, at, child.clone()).await;
-        if has_code(&done, "index_damaged") {
-            return copy(inner, parent, at, child).await;
-        }
-        done
-    }
-}
-
-#[derive(Default)]
-struct ForksInFrontOfDamage;
-
-#[async_trait]
-impl Decorator for ForksInFrontOfDamage {
-    async fn fork_session(
-        &self,
-        inner: &dyn Store,
-        parent: &SessionId,
-        at: u64,
-        child: SessionId,
-    ) -> Result<SessionInfo, StoreError> {
-        let done = inner.fork_session(parent, at, child.clone()).await;
-        match &done {
-            Err(error) if error.code() == "projection_gap" => {
-                let at = error.ordinals().first().map_or(0, |gap| gap - 1);
-                inner.fork_session(parent, at, child).await
-            }
-            _ => done,
-        }
-    }
-}
-
-#[derive(Default)]
-struct CopiesNotes;
-
-#[async_trait]
-impl Decorator for CopiesNotes {
-    async fn fork_session(
-        &self,
-        inner: &dyn Store,
-        parent: &SessionId,
-        at: u64,
-        child: SessionId,
-    ) -> Result<SessionInfo, StoreError> {
-        let info = inner.fork_session(parent, at, child).await?;
-        let all = ContributionQuery {
-            through: u64::MAX,
+        let query = ItemQuery {
+            through: None,
             direction: Direction::Newer,
-            after: None,
-            max_items: 1_000,
+            start: Start::Key(item.item.key.clone()),
+            max_items: 1,
+            max_bytes: usize::MAX,
         };
-        let facts = inner.contributions(parent, NOTES, all).await?;
-        let facts: Vec<_> = facts
+        if let Ok(parents) = inner.read_items(&parent, query).await {
+            *item = parents.items[0].clone();
+        }
+    }
+    Ok(page)
+});
+
+instead!(WritesToTheParentToo: append(inner, id, batch) {
+    let committed = inner.append(id, batch.clone()).await?;
+    if let Some(parent) = inner.session(id).await?.forked_from {
+        // What the parent refuses it does not get.
+        drop(inner.append(&parent, written_for(&parent, batch)).await);
+    }
+    Ok(committed)
+});
+
+instead!(OneIdSpace: append(inner, id, batch) {
+    if let Ok(SessionInfo {
+        forked_from: Some(parent),
+        inherited,
+        ..
+    }) = inner.session(id).await
+    {
+        let ids: Vec<_> = batch.events.iter().map(|event| event.id.clone()).collect();
+        let known = inner.lookup_ids(&parent, &ids).await?;
+        if known
             .iter()
-            .map(StoredFact::fact)
-            .collect::<Result<_, _>>()?;
-        if !facts.is_empty() {
-            let batch = AppendBatch {
-                contributions: Some(ContributionBatch::new(NOTES, facts)),
-                ..AppendBatch::native(Vec::new())
-            };
-            inner.append(&info.id, batch).await?;
+            .flatten()
+            .any(|known| known.ordinal > inherited)
+        {
+            return Err(refusal(ErrorKind::Conflict, "event_id_conflict"));
         }
-        Ok(info)
     }
-}
+    inner.append(id, batch).await
+});
 
-#[derive(Default)]
-struct KeepsTheParentsId;
-
-#[async_trait]
-impl Decorator for KeepsTheParentsId {
-    async fn fork_session(
-        &self,
-        inner: &dyn Store,
-        parent: &SessionId,
-        at: u64,
-        child: SessionId,
-    ) -> Result<SessionInfo, StoreError> {
-        let mut info = inner.fork_session(parent, at, child).await?;
-        info.id = parent.clone();
-        Ok(info)
-    }
-}
-
-#[derive(Default)]
-struct ForgetsWhereItComesFrom;
-
-#[async_trait]
-impl Decorator for ForgetsWhereItComesFrom {
-    async fn session(&self, inner: &dyn Store, id: &SessionId) -> Result<SessionInfo, StoreError> {
-        let mut info = inner.session(id).await?;
-        info.forked_from = None;
-        Ok(info)
-    }
-}
-
-#[derive(Default)]
-struct RenumbersTheChild;
-
-#[async_trait]
-impl Decorator for RenumbersTheChild {
-    async fn range(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        query: RangeQuery,
-    ) -> Result<Vec<StoredEvent>, StoreError> {
-        let inherited = inner.session(id).await?.inherited;
-        let mut events = inner.range(id, query).await?;
-        for event in events.iter_mut().filter(|event| event.ordinal > inherited) {
-            event.ordinal -= inherited;
-        }
-        Ok(events)
-    }
-}
-
-#[derive(Default)]
-struct RangesStop;
-
-#[async_trait]
-impl Decorator for RangesStop {
-    async fn range(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        mut query: RangeQuery,
-    ) -> Result<Vec<StoredEvent>, StoreError> {
-        let inherited = inner.session(id).await?.inherited;
-        if query.from <= inherited {
-            query.to = query.to.min(inherited);
-        }
-        inner.range(id, query).await
-    }
-}
-
-#[derive(Default)]
-struct RunsBeginAnew;
-
-#[async_trait]
-impl Decorator for RunsBeginAnew {
-    async fn runs(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        after: u32,
-        limit: usize,
-    ) -> Result<Vec<RunRow>, StoreError> {
-        let inherited = inner.session(id).await?.inherited;
-        let mut runs = inner.runs(id, after, limit).await?;
-        runs.retain(|run| run.opened > inherited);
-        Ok(runs)
-    }
-}
-
-#[derive(Default)]
-struct PagesStop;
-
-#[async_trait]
-impl Decorator for PagesStop {
-    async fn read_items(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        query: ItemQuery,
-    ) -> Result<ItemPage, StoreError> {
-        let older = query.direction == Direction::Older;
-        let mut page = inner.read_items(id, query).await?;
-        let inherited = page.session.inherited;
-        if older && inherited > 0 {
-            let before = page.items.len();
-            page.items
-                .retain(|item| item.item.position.ordinal > inherited);
-            page.more &= page.items.len() == before;
-        }
-        Ok(page)
-    }
-}
-
-#[derive(Default)]
-struct ShowsTheParents;
-
-#[async_trait]
-impl Decorator for ShowsTheParents {
-    async fn read_items(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        query: ItemQuery,
-    ) -> Result<ItemPage, StoreError> {
-        let mut page = inner.read_items(id, query).await?;
-        let Some(parent) = page.session.forked_from.clone() else {
-            return Ok(page);
+instead!(SealsInheritedRuns: append(inner, id, batch) {
+    let inherited = inner.session(id).await.map_or(0, |info| info.inherited);
+    if inherited > 0 {
+        let ids: Vec<_> = batch.events.iter().map(|event| event.id.clone()).collect();
+        let known = inner.lookup_ids(id, &ids).await?;
+        let mut runs = inner.runs(id, 0, 1_000).await?;
+        runs.retain(|run| run.opened <= inherited);
+        let goes_on = |event: &CanonicalEvent| {
+            runs.iter()
+                .any(|run| run.spine.run_id == event.spine.run_id)
         };
-        for item in &mut page.items {
-            if item.item.position.ordinal > page.session.inherited {
-                continue;
-            }
-            let query = ItemQuery {
-                through: None,
-                direction: Direction::Newer,
-                start: Start::Key(item.item.key.clone()),
-                max_items: 1,
-                max_bytes: usize::MAX,
-            };
-            if let Ok(parents) = inner.read_items(&parent, query).await {
-                *item = parents.items[0].clone();
-            }
-        }
-        Ok(page)
-    }
-}
-
-#[derive(Default)]
-struct WritesToTheParentToo;
-
-#[async_trait]
-impl Decorator for WritesToTheParentToo {
-    async fn append(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        batch: AppendBatch,
-    ) -> Result<Committed, StoreError> {
-        let committed = inner.append(id, batch.clone()).await?;
-        if let Some(parent) = inner.session(id).await?.forked_from {
-            // What the parent refuses it does not get.
-            drop(inner.append(&parent, written_for(&parent, batch)).await);
-        }
-        Ok(committed)
-    }
-}
-
-#[derive(Default)]
-struct OneIdSpace;
-
-#[async_trait]
-impl Decorator for OneIdSpace {
-    async fn append(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        batch: AppendBatch,
-    ) -> Result<Committed, StoreError> {
-        if let Ok(SessionInfo {
-            forked_from: Some(parent),
-            inherited,
-            ..
-        }) = inner.session(id).await
+        if known
+            .iter()
+            .zip(&batch.events)
+            .any(|(known, event)| known.is_none() && goes_on(event))
         {
-            let ids: Vec<_> = batch.events.iter().map(|event| event.id.clone()).collect();
-            let known = inner.lookup_ids(&parent, &ids).await?;
-            if known
-                .iter()
-                .flatten()
-                .any(|known| known.ordinal > inherited)
-            {
-                return Err(refusal(ErrorKind::Conflict, "event_id_conflict"));
-            }
+            return Err(refusal(ErrorKind::Conflict, "run_sealed"));
         }
-        inner.append(id, batch).await
     }
-}
+    inner.append(id, batch).await
+});
 
-#[derive(Default)]
-struct SealsInheritedRuns;
-
-#[async_trait]
-impl Decorator for SealsInheritedRuns {
-    async fn append(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        batch: AppendBatch,
-    ) -> Result<Committed, StoreError> {
-        let inherited = inner.session(id).await.map_or(0, |info| info.inherited);
-        if inherited > 0 {
-            let ids: Vec<_> = batch.events.iter().map(|event| event.id.clone()).collect();
-            let known = inner.lookup_ids(id, &ids).await?;
-            let mut runs = inner.runs(id, 0, 1_000).await?;
-            runs.retain(|run| run.opened <= inherited);
-            let goes_on = |event: &CanonicalEvent| {
-                runs.iter()
-                    .any(|run| run.spine.run_id == event.spine.run_id)
-            };
-            if known
-                .iter()
-                .zip(&batch.events)
-                .any(|(known, event)| known.is_none() && goes_on(event))
-            {
-                return Err(refusal(ErrorKind::Conflict, "run_sealed"));
-            }
-        }
-        inner.append(id, batch).await
+miswrites!(ForgetsTheFamily: (txn, writes) {
+    if let (Some(log), true) = (&mut writes.log, !writes.spans.is_empty()) {
+        log.family = log.log_no;
     }
-}
+});
 
-#[derive(Default)]
-struct ForgetsTheFamily;
-
-impl Flaw for ForgetsTheFamily {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        let mut writes = writes.clone();
-        if let (Some(log), true) = (&mut writes.log, !writes.spans.is_empty()) {
-            log.family = log.log_no;
-        }
-        txn.apply(&writes)
+miswrites!(CopiesTheLease: (txn, writes) {
+    if let (Some(span), [child]) = (writes.spans.last(), writes.sessions.as_mut_slice())
+        && let Some(parent) = txn.session_of_log(span.src)?
+    {
+        child.lease_owner = parent.lease_owner;
+        child.lease_epoch = parent.lease_epoch;
+        child.lease_holder = parent.lease_holder;
     }
-}
+});
 
-#[derive(Default)]
-struct CopiesTheLease;
-
-impl Flaw for CopiesTheLease {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        let mut writes = writes.clone();
-        if let (Some(span), [child]) = (writes.spans.last(), writes.sessions.as_mut_slice())
-            && let Some(parent) = txn.session_of_log(span.src)?
-        {
-            child.lease_owner = parent.lease_owner;
-            child.lease_epoch = parent.lease_epoch;
-            child.lease_holder = parent.lease_holder;
-        }
-        txn.apply(&writes)
+miswrites!(FollowsLikeItsParent: (txn, writes) {
+    if let (Some(span), [child]) = (writes.spans.last(), writes.sessions.as_mut_slice())
+        && let Some(parent) = txn.session_of_log(span.src)?
+    {
+        child.followed = parent.followed;
     }
-}
-
-#[derive(Default)]
-struct FollowsLikeItsParent;
-
-impl Flaw for FollowsLikeItsParent {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        let mut writes = writes.clone();
-        if let (Some(span), [child]) = (writes.spans.last(), writes.sessions.as_mut_slice())
-            && let Some(parent) = txn.session_of_log(span.src)?
-        {
-            child.followed = parent.followed;
-        }
-        txn.apply(&writes)
-    }
-}
+});

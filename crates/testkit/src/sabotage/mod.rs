@@ -95,6 +95,28 @@ fn answers<D: Decorator + Default>() -> Box<dyn StorePlace> {
     Box::new(place)
 }
 
+/// Makes a flaw that changes rows before they are written.
+macro_rules! miswrites {
+    ($flaw:ident: ($txn:ident, $writes:ident) { $($change:tt)* }) => {
+        #[derive(Default)]
+        struct $flaw;
+
+        impl $crate::simulated::Flaw for $flaw {
+            fn apply(
+                &self,
+                _: &$crate::simulated::Disk,
+                $txn: &mut folio_store_memory::Tables,
+                writes: &folio_store::engine::Writes,
+            ) -> Result<(), folio_store::StoreError> {
+                let mut $writes = writes.clone();
+                $($change)*
+                folio_store::engine::WriteTxn::apply($txn, &$writes)
+            }
+        }
+    };
+}
+use miswrites;
+
 /// A store over a flawed engine.
 fn keeps<F: Flaw + Default>() -> Box<dyn StorePlace> {
     Box::new(SimulatedPlace::new(F::default(), |store, _| store))

@@ -1,18 +1,16 @@
 //! Redactions that leave something, take something else, or break the proof.
 
 use super::append::has_code;
-use super::{Mutant, answers, keeps, lock, refusal};
-use crate::decorator::Decorator;
-use crate::simulated::{Disk, Flaw};
+use super::{Mutant, answers, keeps, lock, miswrites, refusal};
+use crate::decorator::{Decorator, instead};
 use async_trait::async_trait;
 use folio_codec::decode_event;
 use folio_core::{EventView, SessionId};
-use folio_store::engine::{Erase, WriteTxn, Writes};
+use folio_store::engine::{Erase, Writes};
 use folio_store::rows::EventRow;
 use folio_store::{
     AppendBatch, Committed, ErrorKind, ItemPage, ItemQuery, Redaction, Store, StoreError,
 };
-use folio_store_memory::Tables;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
@@ -128,15 +126,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
 ];
 
 /// Redacts only the events that pass.
-fn redact_some(
-    txn: &mut Tables,
-    writes: &Writes,
-    passes: fn(&EventView<'_>) -> bool,
-) -> Result<(), StoreError> {
-    let mut writes = writes.clone();
+fn keep(writes: &mut Writes, passes: fn(&EventView<'_>) -> bool) {
     let passes = |row: &EventRow| decode_event(row.form, &row.body).is_ok_and(|view| passes(&view));
     writes.redacted.retain(passes);
-    txn.apply(&writes)
 }
 
 /// Whether these are the rows that complete a redaction.
@@ -145,242 +137,112 @@ fn completes(writes: &Writes) -> bool {
     !writes.scrubs.is_empty() && !writes.erase.is_empty() && writes.erase.iter().all(only_views)
 }
 
-#[derive(Default)]
-struct LeavesFinals;
+miswrites!(LeavesFinals: (txn, writes) {
+    keep(&mut writes, |view| view.partial);
+});
 
-impl Flaw for LeavesFinals {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        redact_some(txn, writes, |view| view.partial)
+miswrites!(LeavesChunks: (txn, writes) {
+    keep(&mut writes, |view| !view.partial);
+});
+
+miswrites!(LeavesTheRecord: (txn, writes) {
+    keep(&mut writes, |view| {
+        view.withheld.is_some_and(|whole| whole.payload)
+    });
+});
+
+miswrites!(LeavesNotes: (txn, writes) {
+    writes.redacted_facts.clear();
+});
+
+miswrites!(LeavesCitations: (txn, writes) {
+    writes
+        .erase
+        .retain(|erase| !matches!(erase, Erase::Citations { .. }));
+});
+
+miswrites!(LeavesViews: (txn, writes) {
+    if completes(&writes) {
+        writes.erase.clear();
     }
-}
+});
 
-#[derive(Default)]
-struct LeavesChunks;
-
-impl Flaw for LeavesChunks {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        redact_some(txn, writes, |view| !view.partial)
+miswrites!(ForgetsTheGeneration: (txn, writes) {
+    if completes(&writes) {
+        writes.sessions.clear();
     }
-}
+});
 
-#[derive(Default)]
-struct LeavesTheRecord;
-
-impl Flaw for LeavesTheRecord {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        redact_some(txn, writes, |view| {
-            view.withheld.is_some_and(|whole| whole.payload)
-        })
+miswrites!(RaisesOne: (txn, writes) {
+    if completes(&writes) {
+        writes.sessions.truncate(1);
     }
-}
+});
 
-#[derive(Default)]
-struct LeavesNotes;
-
-impl Flaw for LeavesNotes {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        let mut writes = writes.clone();
-        writes.redacted_facts.clear();
-        txn.apply(&writes)
+miswrites!(ForgetsTheErasure: (txn, writes) {
+    if completes(&writes) {
+        writes.scrubs.clear();
     }
-}
+});
 
-#[derive(Default)]
-struct LeavesCitations;
-
-impl Flaw for LeavesCitations {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        let mut writes = writes.clone();
-        writes
-            .erase
-            .retain(|erase| !matches!(erase, Erase::Citations { .. }));
-        txn.apply(&writes)
+miswrites!(BreaksTheChain: (txn, writes) {
+    for row in &mut writes.redacted {
+        row.chain[0] ^= 1;
     }
-}
+});
 
-#[derive(Default)]
-struct LeavesViews;
-
-impl Flaw for LeavesViews {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        let mut writes = writes.clone();
-        if completes(&writes) {
-            writes.erase.clear();
-        }
-        txn.apply(&writes)
+instead!(RedactsKeyByKey: redact(inner, id, keys) {
+    for key in keys.iter().take(keys.len().saturating_sub(1)) {
+        inner.redact(id, std::slice::from_ref(key)).await?;
     }
-}
+    inner.redact(id, keys).await
+});
 
-#[derive(Default)]
-struct ForgetsTheGeneration;
+instead!(CountsAgain: redact(inner, id, keys) {
+    let before = inner.session(id).await?.generation;
+    let mut done = inner.redact(id, keys).await?;
+    done.generation = before + 1;
+    Ok(done)
+});
 
-impl Flaw for ForgetsTheGeneration {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        let mut writes = writes.clone();
-        if completes(&writes) {
-            writes.sessions.clear();
-        }
-        txn.apply(&writes)
+instead!(RefusesRepeatedKeys: redact(inner, id, keys) {
+    let distinct: BTreeSet<_> = keys.iter().collect();
+    if distinct.len() < keys.len() {
+        return Err(refusal(ErrorKind::Invalid, "key_repeated"));
     }
-}
+    inner.redact(id, keys).await
+});
 
-#[derive(Default)]
-struct RaisesOne;
-
-impl Flaw for RaisesOne {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        let mut writes = writes.clone();
-        if completes(&writes) {
-            writes.sessions.truncate(1);
-        }
-        txn.apply(&writes)
+instead!(RedactsInTheParent: redact(inner, id, keys) {
+    let done = inner.redact(id, keys).await;
+    if has_code(&done, "item_not_found")
+        && let Some(parent) = inner.session(id).await?.forked_from
+    {
+        return inner.redact(&parent, keys).await;
     }
-}
+    done
+});
 
-#[derive(Default)]
-struct ForgetsTheErasure;
+instead!(RedactsTheFirst: redact(inner, id, keys) {
+    let mut all = keys.to_vec();
+    all.extend(
+        keys.iter()
+            .filter_map(|key| Some(format!("{}-0", key.strip_suffix("-1")?))),
+    );
+    inner.redact(id, &all).await
+});
 
-impl Flaw for ForgetsTheErasure {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        let mut writes = writes.clone();
-        if completes(&writes) {
-            writes.scrubs.clear();
-        }
-        txn.apply(&writes)
+instead!(RedactsTheUnreadable: redact(inner, id, keys) {
+    let done = inner.redact(id, keys).await;
+    if has_code(&done, "session_preparing") {
+        return Ok(Redaction {
+            ordinals: Vec::new(),
+            facts: Vec::new(),
+            generation: 0,
+        });
     }
-}
-
-#[derive(Default)]
-struct BreaksTheChain;
-
-impl Flaw for BreaksTheChain {
-    fn apply(&self, _: &Disk, txn: &mut Tables, writes: &Writes) -> Result<(), StoreError> {
-        let mut writes = writes.clone();
-        for row in &mut writes.redacted {
-            row.chain[0] ^= 1;
-        }
-        txn.apply(&writes)
-    }
-}
-
-#[derive(Default)]
-struct RedactsKeyByKey;
-
-#[async_trait]
-impl Decorator for RedactsKeyByKey {
-    async fn redact(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        keys: &[String],
-    ) -> Result<Redaction, StoreError> {
-        for key in keys.iter().take(keys.len().saturating_sub(1)) {
-            inner.redact(id, std::slice::from_ref(key)).await?;
-        }
-        inner.redact(id, keys).await
-    }
-}
-
-#[derive(Default)]
-struct CountsAgain;
-
-#[async_trait]
-impl Decorator for CountsAgain {
-    async fn redact(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        keys: &[String],
-    ) -> Result<Redaction, StoreError> {
-        let before = inner.session(id).await?.generation;
-        let mut done = inner.redact(id, keys).await?;
-        done.generation = before + 1;
-        Ok(done)
-    }
-}
-
-#[derive(Default)]
-struct RefusesRepeatedKeys;
-
-#[async_trait]
-impl Decorator for RefusesRepeatedKeys {
-    async fn redact(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        keys: &[String],
-    ) -> Result<Redaction, StoreError> {
-        let distinct: BTreeSet<_> = keys.iter().collect();
-        if distinct.len() < keys.len() {
-            return Err(refusal(ErrorKind::Invalid, "key_repeated"));
-        }
-        inner.redact(id, keys).await
-    }
-}
-
-#[derive(Default)]
-struct RedactsInTheParent;
-
-#[async_trait]
-impl Decorator for RedactsInTheParent {
-    async fn redact(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        keys: &[String],
-    ) -> Result<Redaction, StoreError> {
-        let done = inner.redact(id, keys).await;
-        if has_code(&done, "item_not_found")
-            && let Some(parent) = inner.session(id).await?.forked_from
-        {
-            return inner.redact(&parent, keys).await;
-        }
-        done
-    }
-}
-
-#[derive(Default)]
-struct RedactsTheFirst;
-
-#[async_trait]
-impl Decorator for RedactsTheFirst {
-    async fn redact(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        keys: &[String],
-    ) -> Result<Redaction, StoreError> {
-        let mut all = keys.to_vec();
-        all.extend(
-            keys.iter()
-                .filter_map(|key| Some(format!("{}-0", key.strip_suffix("-1")?))),
-        );
-        inner.redact(id, &all).await
-    }
-}
-
-#[derive(Default)]
-struct RedactsTheUnreadable;
-
-#[async_trait]
-impl Decorator for RedactsTheUnreadable {
-    async fn redact(
-        &self,
-        inner: &dyn Store,
-        id: &SessionId,
-        keys: &[String],
-    ) -> Result<Redaction, StoreError> {
-        let done = inner.redact(id, keys).await;
-        if has_code(&done, "session_preparing") {
-            return Ok(Redaction {
-                ordinals: Vec::new(),
-                facts: Vec::new(),
-                generation: 0,
-            });
-        }
-        done
-    }
-}
+    done
+});
 
 #[derive(Default)]
 struct SealsTheRedacted(Mutex<BTreeSet<SessionId>>);
