@@ -241,7 +241,11 @@ pub(crate) fn fetch(
     for spine in &needs.spines {
         let by_id = line.run_by_id(spine.run_id.as_str())?;
         let is_new = by_id.is_none();
-        let by_spine = line.run_by_invocation(spine.invocation_id.as_str())?;
+        // A run that agrees in all its ids needs no second look.
+        let by_spine = match &by_id {
+            Some(run) if run.spine == *spine => None,
+            _ => line.run_by_invocation(spine.invocation_id.as_str())?,
+        };
         for run in [by_id, by_spine].into_iter().flatten() {
             if !runs.iter().any(|known| known.run_no == run.run_no) {
                 runs.push(run);
@@ -293,7 +297,11 @@ pub(crate) fn fetch(
             facts.extend(snapshot.facts_by_id(contrib.contrib_no, hash)?);
         }
     }
-    let counters = snapshot.counters()?;
+    // Only a new contribution log needs a number.
+    let counters = match (&contrib, &batch.source) {
+        (None, Some(_)) => snapshot.counters()?,
+        _ => Counters::default(),
+    };
     Ok(Found {
         session,
         leased,
