@@ -335,6 +335,16 @@ pub fn quote_inner(text: &str, out: &mut String) {
     out.push_str(text.get(kept..).unwrap_or_default());
 }
 
+/// The bytes of a text as a JSON string with minimal escapes.
+pub fn quoted_len(text: &str) -> usize {
+    let more = |byte: u8| match byte {
+        b'"' | b'\\' | 0x08 | 0x0c | b'\n' | b'\r' | b'\t' => 1,
+        0x00..=0x1f => 5,
+        _ => 0,
+    };
+    text.len() + 2 + text.bytes().map(more).sum::<usize>()
+}
+
 /// The lower-case hexadecimal digit of a value below 16.
 pub(crate) fn hex(digit: u8) -> char {
     char::from(if digit < 10 {
@@ -832,6 +842,7 @@ mod tests {
             "\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\u{7f}é😀/\""
         );
         assert_eq!(json.as_text().unwrap(), text);
+        assert_eq!(quoted_len(text), json.as_str().len());
         assert_eq!(unquote("\"\\ud83d\\ude00\\/\\u00e9\"").unwrap(), "😀/é");
         assert_eq!(unquote("\"\\ud83d\""), None);
     }

@@ -34,6 +34,7 @@ pub mod port;
 #[cfg(feature = "embedded")]
 mod redact;
 pub mod rows;
+mod scan;
 #[cfg(feature = "embedded")]
 mod view;
 
@@ -42,3 +43,4 @@ pub use copy::{CopyOptions, CopyOutcome, CopyReport, copy_session};
 pub use embedded::Embedded;
 pub use error::{ErrorKind, StoreError};
 pub use port::*;
+pub use scan::{FoundItem, ItemScan};

@@ -99,7 +99,7 @@ pub fn row(loaded: &LoadedItem, through: u64) -> Row {
         })
         .collect();
     let material = Material {
-        item: &loaded.item,
+        item: loaded.item.borrowed(),
         through,
         run: &loaded.run.facts,
         events: &events,

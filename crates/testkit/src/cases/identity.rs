@@ -71,7 +71,7 @@ fn show(loaded: &LoadedItem, through: u64) -> Result<Shown, String> {
         chunks.push((*lane, views.map_err(told)?));
     }
     let material = Material {
-        item,
+        item: item.borrowed(),
         through,
         run: &loaded.run.facts,
         events: &events,
