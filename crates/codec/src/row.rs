@@ -6,7 +6,7 @@ use folio_core::assign::{OpenRequest, OpenRun, Tail, WaitingMark};
 use folio_core::item::{Item, ItemRef, Lane, Need, Part, Position};
 use folio_core::redact::Withheld;
 use folio_core::reduce::RunFacts;
-use folio_core::view::PACKED_PLACE;
+use folio_core::view::{PACKED_PLACE, PackedFields};
 use folio_core::{Author, CanonicalEvent, EventView, Fields, ItemKind, Role, Status, TurnId};
 
 /// A packed envelope, canonical text, and a table of where fields stand.
@@ -168,7 +168,7 @@ fn read_event<'a>(form: u8, reader: &mut Reader<'a>) -> Option<EventView<'a>> {
         return None;
     }
     let fields = match packed {
-        Some(packed) => Fields::Packed(packed),
+        Some(packed) => Fields::Packed(PackedFields::new(packed)),
         None if form == FORM_SCANNED => Fields::scan(text, refs_len),
         None => return None,
     };

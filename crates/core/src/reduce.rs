@@ -412,9 +412,10 @@ fn tool_call(material: &Material<'_>, row: &mut impl RowSink) {
     let Some(view) = material.settled((Lane::Args, 0)) else {
         return;
     };
-    envelope(material, row, &view.text(Field::CallId).unwrap_or_default(),
-    );
-    fields(row, view,
+    envelope(material, row, &view.text(Field::CallId).unwrap_or_default());
+    fields(
+        row,
+        view,
         &[
             ("toolName", Field::Name),
             ("args", Field::Args),
@@ -440,7 +441,9 @@ fn surface(view: &EventView<'_>, row: &mut impl RowSink) {
             row.string(name, text);
         }
     }
-    fields(row, view,
+    fields(
+        row,
+        view,
         &[
             ("parentToolCallId", Field::ParentToolCallId),
             ("parentOperationId", Field::ParentOperationId),
@@ -494,7 +497,9 @@ fn tool_result(material: &Material<'_>, row: &mut impl RowSink) {
             out.push('}');
         });
     }
-    fields(row, view,
+    fields(
+        row,
+        view,
         &[
             ("durationMs", Field::DurationMs),
             ("providerExecuted", Field::ProviderExecuted),
@@ -512,7 +517,10 @@ fn permission(material: &Material<'_>, row: &mut impl RowSink) {
     };
     let request = material.reference(Part::Request);
     let call = material.reference(Part::Call);
-    envelope(material, row, &view.text(Field::DecisionRequestId).unwrap_or_default(),
+    envelope(
+        material,
+        row,
+        &view.text(Field::DecisionRequestId).unwrap_or_default(),
     );
     fn of<'a>(view: Option<&EventView<'a>>, field: Field) -> Option<&'a str> {
         view.and_then(|view| view.first_string(&[field]))
@@ -525,7 +533,9 @@ fn permission(material: &Material<'_>, row: &mut impl RowSink) {
         .or_else(|| of(request, Field::RequestToolName))
         .or_else(|| of(call, Field::Name));
     row.raw("toolName", name.unwrap_or("\"\""));
-    fields(row, view,
+    fields(
+        row,
+        view,
         &[
             ("decision", Field::Decision),
             ("rememberForTurn", Field::RememberForTurn),
@@ -534,7 +544,9 @@ fn permission(material: &Material<'_>, row: &mut impl RowSink) {
             ("riskLevel", Field::RiskLevel),
         ],
     );
-    field(row, "hint",
+    field(
+        row,
+        "hint",
         request.and_then(|request| request.raw(Field::RequestHint)),
     );
 }
@@ -547,7 +559,9 @@ fn usage(material: &Material<'_>, row: &mut impl RowSink) {
     for (of, name) in USAGE {
         field(row, name, view.raw(*of));
     }
-    field(row, "providerRequestTraceId",
+    field(
+        row,
+        "providerRequestTraceId",
         view.raw(Field::ProviderRequestTraceId),
     );
 }
@@ -576,7 +590,9 @@ fn turn_state(material: &Material<'_>, row: &mut impl RowSink) {
     }
     if status == "aborted" {
         row.raw("abortedAt", view.ts);
-        field(row, "abortSource",
+        field(
+            row,
+            "abortSource",
             view.first_string(&[Field::AbortSource, Field::DeltaSource]),
         );
     }
@@ -640,7 +656,9 @@ fn extension(material: &Material<'_>, row: &mut impl RowSink) {
         return;
     };
     envelope(material, row, &stable_id(view));
-    fields(row, view,
+    fields(
+        row,
+        view,
         &[
             ("namespace", Field::Namespace),
             ("name", Field::Name),

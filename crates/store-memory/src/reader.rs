@@ -11,8 +11,8 @@ use folio_core::{Direction, Item, ItemRef};
 use folio_store::StoreError;
 use folio_store::engine::{Counters, Snapshot};
 use folio_store::rows::{
-    BlobRow, ContribLogRow, EventRef, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
-    SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
+    BlobRow, ContribLogRow, EventRef, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow,
+    SegRow, SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
 };
 use imbl::{OrdMap, OrdSet};
 use std::ops::{Bound, RangeBounds};

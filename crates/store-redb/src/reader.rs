@@ -4,7 +4,9 @@ use crate::error::Error;
 use crate::health::Health;
 use crate::pieces;
 use crate::rows::{Entry, KeyOf, Mark, Row, damaged, open};
-use crate::tables::{Bounds, Bytes, GREATEST, LEAST, Tables, collect, get, led_by, rows, visit as visit_range};
+use crate::tables::{
+    Bounds, Bytes, GREATEST, LEAST, Tables, collect, get, led_by, rows, visit as visit_range,
+};
 use folio_codec::{Digest, borrow_item, hash64};
 use folio_core::item::{LanePart, Need, Position};
 use folio_core::{Direction, Item, ItemRef};
@@ -96,11 +98,7 @@ fn borrowed_item<'a>(
 }
 
 /// The keys of items from a position on, in a direction.
-fn items_from(
-    index_no: u64,
-    from: Position,
-    direction: Direction,
-) -> Bounds<(u64, u64, u8)> {
+fn items_from(index_no: u64, from: Position, direction: Direction) -> Bounds<(u64, u64, u8)> {
     let at = (index_no, from.ordinal, from.slot);
     match direction {
         Direction::Newer => (Included(at), Included((index_no, u64::MAX, u8::MAX))),

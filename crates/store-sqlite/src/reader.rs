@@ -5,7 +5,9 @@ use crate::error::Error;
 use crate::{keys, sql};
 use folio_codec::{Digest, borrow_item, decode_run_facts, decode_tail, hash64, sum};
 use folio_core::item::{Lane, LanePart, Need, Position};
-use folio_core::{Authority, Direction, InvocationId, Item, ItemRef, RunId, SessionId, Spine, TurnId};
+use folio_core::{
+    Authority, Direction, InvocationId, Item, ItemRef, RunId, SessionId, Spine, TurnId,
+};
 use folio_store::StoreError;
 use folio_store::engine::{Counters, Snapshot};
 use folio_store::rows::{
@@ -328,9 +330,11 @@ impl Snapshot for Txn<'_> {
         let Some((low, high)) = keys::items_from(index_no, from, direction) else {
             return Ok(Vec::new());
         };
-        Ok(self.all(items_sql(direction), (low, high, limited(limit)), |columns| {
-            item(index_no, columns).ok_or_else(|| damaged_item(index_no, columns.i64(0)))
-        })?)
+        Ok(self.all(
+            items_sql(direction),
+            (low, high, limited(limit)),
+            |columns| item(index_no, columns).ok_or_else(|| damaged_item(index_no, columns.i64(0))),
+        )?)
     }
 
     fn visit_items(
@@ -345,11 +349,15 @@ impl Snapshot for Txn<'_> {
             return Ok(());
         };
         let mut need = Vec::new();
-        Ok(self.each(items_sql(direction), (low, high, limited(limit)), |columns| {
-            let item = borrowed_item(index_no, columns, &mut need);
-            visit(item.ok_or_else(|| damaged_item(index_no, columns.i64(0)))?);
-            Ok(())
-        })?)
+        Ok(self.each(
+            items_sql(direction),
+            (low, high, limited(limit)),
+            |columns| {
+                let item = borrowed_item(index_no, columns, &mut need);
+                visit(item.ok_or_else(|| damaged_item(index_no, columns.i64(0)))?);
+                Ok(())
+            },
+        )?)
     }
 
     fn items_by_hash(&self, index_no: u64, hash: u64) -> Result<Vec<Item>, StoreError> {

@@ -7,8 +7,8 @@
 
 use crate::StoreError;
 use crate::rows::{
-    BlobRow, ContribLogRow, EventRef, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
-    SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
+    BlobRow, ContribLogRow, EventRef, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow,
+    SegRow, SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
 };
 use folio_codec::Digest;
 use folio_core::item::{LanePart, Position};

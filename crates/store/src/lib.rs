@@ -27,6 +27,8 @@ mod lease;
 #[cfg(feature = "embedded")]
 mod line;
 #[cfg(feature = "embedded")]
+mod packed;
+#[cfg(feature = "embedded")]
 mod page;
 #[cfg(feature = "embedded")]
 mod plan;

@@ -3,10 +3,11 @@
 
 use crate::engine::Snapshot;
 use crate::line::{LAST_SLOT, Line, first_at, last_at};
+use crate::packed::{Chosen, Items, Packed, Pool, Runs};
 use crate::plan::{preparing, rejected, run_of, session_line};
 use crate::port::{ItemQuery, ReadStats, SessionInfo, Start, StoredEvent};
 use crate::rows::{EventRow, LogRow, SessionRow};
-use crate::scan::{Chosen, ItemScan, Items, Packed, Pool, Runs, Scanned};
+use crate::scan::{ItemScan, Scanned};
 use crate::{ErrorKind, StoreError};
 use folio_codec::hash64;
 use folio_core::item::{LanePart, Position};
@@ -408,7 +409,8 @@ impl Reader<'_> {
         let chunks = chosen.iter().flat_map(|chosen| &chosen.lanes);
         let chunks = chunks.flat_map(|(_, ordinals)| ordinals);
         let mut wanted: Vec<u64> = ordinals.iter().chain(chunks).copied().collect();
-        wanted.sort_unstable();
+        // Mostly one run, in the direction of the page.
+        wanted.sort();
         wanted.dedup();
         let mut pool = Pool::default();
         pool.events.reserve(wanted.len());
@@ -430,7 +432,10 @@ impl Reader<'_> {
             self.line.visit_events(*first, *last, &mut |event| {
                 stats.events += 1;
                 stats.bytes += event.body.len() as u64;
-                while wanted.next_if(|ordinal| **ordinal < event.ordinal).is_some() {}
+                while wanted
+                    .next_if(|ordinal| **ordinal < event.ordinal)
+                    .is_some()
+                {}
                 if wanted.peek() == Some(&&event.ordinal) {
                     pool.push(event);
                 }
