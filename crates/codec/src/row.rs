@@ -101,6 +101,7 @@ fn encode_as(form: u8, event: &CanonicalEvent) -> Vec<u8> {
 ///
 /// # Errors
 /// [`CodecError`] where the bytes are of no known form.
+#[inline]
 pub fn decode_event(form: u8, bytes: &[u8]) -> Result<EventView<'_>, CodecError> {
     let mut reader = Reader::new(bytes);
     let view = if form == FORM_WITHHELD {
@@ -128,6 +129,7 @@ fn read_withheld<'a>(reader: &mut Reader<'a>) -> Option<EventView<'a>> {
     Some(view)
 }
 
+#[inline]
 fn read_event<'a>(form: u8, reader: &mut Reader<'a>) -> Option<EventView<'a>> {
     if form != FORM_SLICED && form != FORM_SCANNED {
         return None;
@@ -318,7 +320,12 @@ fn read_item<'a>(
 
 /// Packs what rows take from a run.
 pub fn encode_run_facts(facts: &RunFacts) -> Vec<u8> {
-    let mut out = Writer::default();
+    let mut out = Writer(Vec::with_capacity(
+        facts.turn_id.len()
+            + facts.model.as_ref().map_or(0, String::len)
+            + facts.lineage.len()
+            + 12,
+    ));
     out.bytes(facts.turn_id.as_bytes());
     out.bytes(facts.model.as_deref().unwrap_or_default().as_bytes());
     out.bytes(facts.lineage.as_bytes());

@@ -249,22 +249,30 @@ impl<'a> ItemRef<'a> {
     /// of, ascending, chunks apart.
     pub fn add_ordinals(&self, through: u64, out: &mut Vec<u64>) {
         if let [only] = self.need {
-            // The common case needs no list.
             if only.ordinal <= through && only.part != Part::FirstChunk {
                 out.push(only.ordinal);
             }
             return;
         }
-        let mut ordinals: Vec<_> = self
-            .lanes(through)
-            .into_iter()
-            .filter_map(|lane| self.settled_by(lane, through))
-            .map(|need| need.ordinal)
-            .collect();
-        ordinals.extend(self.references(through).map(|need| need.ordinal));
-        ordinals.sort_unstable();
-        ordinals.dedup();
-        out.append(&mut ordinals);
+        let from = out.len();
+        for need in self.need {
+            let used = match need.part {
+                Part::Call | Part::Request => need.ordinal <= through,
+                Part::Final | Part::Closer => {
+                    let lane = (need.lane, need.index);
+                    self.settled_by(lane, through) == Some(need)
+                }
+                Part::FirstChunk | Part::Mark => false,
+            };
+            // What an item needs ascends, so the same event stands together.
+            if used
+                && out
+                    .get(from..)
+                    .is_some_and(|own| own.last() != Some(&need.ordinal))
+            {
+                out.push(need.ordinal);
+            }
+        }
     }
 
     /// The references that the row at a watermark uses.

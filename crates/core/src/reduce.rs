@@ -59,7 +59,7 @@ pub struct Material<'a> {
     /// The run of its first contribution.
     pub run: &'a RunFacts,
     /// The events of [`Item::ordinals`](crate::Item::ordinals), ascending by
-    /// ordinal; others among them do no harm.
+    /// ordinal.
     pub events: &'a [(u64, EventView<'a>)],
     /// The chunks of [`ItemRef::open_lanes`] at or below the watermark.
     pub chunks: &'a [(LanePart, Vec<EventView<'a>>)],

@@ -160,6 +160,22 @@ impl Rows {
         }
     }
 
+    /// Makes room for about what was read.
+    fn reserve(&mut self, read: &ReadStats, query: &TranscriptQuery) {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.made.reserve(size(read.items).min(query.max_items));
+        // Beside its texts a row has names, ids and its key.
+        let beside = size(read.items).saturating_mul(160);
+        let text = match query.form {
+            RowForm::Json => size(read.bytes).min(query.max_bytes),
+            RowForm::Typed => {
+                self.typed.reserve(size(read.items).min(query.max_items));
+                0
+            }
+        };
+        self.text.reserve(text.saturating_add(beside));
+    }
+
     /// Makes the row of an item; answers whether it fits the page.
     fn add(
         &mut self,
@@ -267,6 +283,7 @@ impl RuntimeEventReadModel {
             stats.items += scan.stats.items;
             stats.events += scan.stats.events;
             stats.bytes += scan.stats.bytes;
+            rows.reserve(&scan.stats, query);
             let mut fits = Ok(true);
             scan.show(|found| {
                 if matches!(fits, Ok(true)) {

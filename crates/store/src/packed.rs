@@ -11,6 +11,9 @@ use folio_core::{EventView, ItemRef, Spine};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// The most items for which room is made before they are read.
+const MOST: usize = 1_026;
+
 /// Items as they are read, in few allocations.
 #[derive(Debug, Default)]
 pub(crate) struct Items {
@@ -22,6 +25,16 @@ pub(crate) struct Items {
 }
 
 impl Items {
+    /// Room for items of the usual size.
+    pub(crate) fn with_capacity(items: usize) -> Self {
+        let items = items.min(MOST);
+        Self {
+            text: String::with_capacity(items * 64),
+            need: Vec::with_capacity(items * 2),
+            rows: Vec::with_capacity(items),
+        }
+    }
+
     pub(crate) fn push(&mut self, item: ItemRef<'_>) {
         self.text.push_str(item.key);
         let key = self.text.len();
@@ -148,37 +161,28 @@ impl Packed {
         self.ordinals.get(chosen.own.clone()).unwrap_or_default()
     }
 
+    /// Hands the items over.
     pub(crate) fn show(&self, through: u64, take: &mut impl FnMut(&FoundItem<'_>)) {
-        let mut views: Vec<(u64, EventView<'_>)> = Vec::with_capacity(self.pool.events.len());
-        for event in &self.pool.events {
-            if let Ok(view) = decode_event(event.form, self.pool.body(event)) {
-                views.push((event.ordinal, view));
-            }
-        }
+        // Both are used again for each item.
+        let mut events: Vec<(u64, EventView<'_>)> = Vec::new();
         let mut damaged = Vec::new();
         for (chosen, item, run) in self.each() {
-            let own = self.own(chosen);
-            let events = between(&views, own);
+            events.clear();
             damaged.clear();
             let mut look = |ordinal: u64| {
-                let at = views.binary_search_by_key(&ordinal, |(ordinal, _)| *ordinal);
-                if at.is_err() {
+                let view = self.view(ordinal);
+                if view.is_none() {
                     damaged.push(ordinal);
                 }
-                views.get(at.ok()?).map(|(_, view)| view.clone())
+                view
             };
-            let of_lane = |(lane, ordinals): &(LanePart, Vec<u64>)| {
+            for ordinal in self.own(chosen) {
+                events.extend(look(*ordinal).map(|view| (*ordinal, view)));
+            }
+            let mut chunks: Vec<(LanePart, Vec<EventView<'_>>)> = Vec::new();
+            for (lane, ordinals) in &chosen.lanes {
                 let views = ordinals.iter().filter_map(|ordinal| look(*ordinal));
-                (*lane, views.collect())
-            };
-            let chunks: Vec<(LanePart, Vec<EventView<'_>>)> =
-                chosen.lanes.iter().map(of_lane).collect();
-            if events.len() < own.len() {
-                let there = |ordinal: &u64| {
-                    let at = events.binary_search_by_key(ordinal, |(ordinal, _)| *ordinal);
-                    at.is_ok()
-                };
-                damaged.extend(own.iter().filter(|ordinal| !there(ordinal)));
+                chunks.push((*lane, views.collect()));
             }
             damaged.sort_unstable();
             take(&FoundItem {
@@ -186,14 +190,20 @@ impl Packed {
                 run,
                 material: Material {
                     item,
-                    through: through,
+                    through,
                     run: &run.facts,
-                    events,
+                    events: &events,
                     chunks: &chunks,
                 },
                 damaged: &damaged,
             });
         }
+    }
+
+    /// An event as readers see it.
+    fn view(&self, ordinal: u64) -> Option<EventView<'_>> {
+        let event = self.pool.find(ordinal)?;
+        decode_event(event.form, self.pool.body(event)).ok()
     }
 
     pub(crate) fn load(&self, through: u64) -> Vec<LoadedItem> {
@@ -246,18 +256,4 @@ impl Packed {
         }
         items
     }
-}
-
-/// The events from the first to the last of some ascending ordinals.
-fn between<'v, 'a>(
-    views: &'v [(u64, EventView<'a>)],
-    ordinals: &[u64],
-) -> &'v [(u64, EventView<'a>)] {
-    let ([first, ..], [.., last]) = (ordinals, ordinals) else {
-        return &[];
-    };
-    let from = views.partition_point(|(ordinal, _)| ordinal < first);
-    let views = views.get(from..).unwrap_or_default();
-    let to = views.iter().take_while(|(ordinal, _)| ordinal <= last);
-    views.get(..to.count()).unwrap_or_default()
 }

@@ -198,7 +198,7 @@ impl Reader<'_> {
             Direction::Older => from.min(self.last_position()),
             Direction::Newer => from,
         };
-        let mut items = Items::default();
+        let mut items = Items::with_capacity(limit);
         let mut consecutive = true;
         let mut count = 0;
         let mut last: Option<u64> = None;
