@@ -65,6 +65,7 @@ macro_rules! rows {
             )*
 
             /// What a member is read from.
+            #[derive(Clone, Copy)]
             pub(super) enum Source<'a> {
                 Raw(&'a str),
                 Text(&'a str),
