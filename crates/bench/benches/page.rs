@@ -1,11 +1,14 @@
 //! The group `page/`: a page of 50 items at ten thousand and at a million
 //! events, in one store, against a raw keyset read of 50 rows.
 //!
-//! Each sample times both sizes and the floor in turn; the ratios are printed
-//! at the end. `FOLIO_BENCH_EVENTS` sets the larger size.
+//! A page is read in three forms: *encoded* is the page as JSON, *rows* has a
+//! text for each row, and *typed* a value of its type. The floor is that of the
+//! same engine; the store in memory has none and is compared with SQLite's.
+//! Each sample times all of them in turn; the ratios are printed at the end.
+//! `FOLIO_BENCH_EVENTS` sets the larger size.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use folio_bench::{Failure, Floor, fill, median};
+use folio_bench::{Failure, Floor, RedbFloor, SqliteFloor, fill, median};
 use folio_core::{Direction, SessionId};
 use folio_store::Store;
 use folio_transcript::{PagePosition, PageRequest, TranscriptService};
@@ -64,17 +67,23 @@ fn pages(criterion: &mut Criterion) {
 fn measure(criterion: &mut Criterion) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let folder = tempfile::tempdir()?;
-    let floor = Floor::new(&folder.path().join("floor.db"), FLOOR_ROWS)?;
+    let raw_sqlite = SqliteFloor::new(&folder.path().join("floor.db"), FLOOR_ROWS)?;
+    let raw_redb = RedbFloor::new(&folder.path().join("floor.redb"), FLOOR_ROWS)?;
     let memory: Arc<dyn Store> = Arc::new(folio_store_memory::open()?);
     let config = folio_store_sqlite::SqliteConfig::new(folder.path().join("folio.db"));
     let sqlite: Arc<dyn Store> = Arc::new(folio_store_sqlite::open(&config)?);
     let config = folio_store_redb::RedbConfig::new(folder.path().join("folio.redb"));
     let redb: Arc<dyn Store> = Arc::new(folio_store_redb::open(&config)?);
+    let stores: [(_, _, &dyn Floor); 3] = [
+        ("memory", memory, &raw_sqlite),
+        ("sqlite", sqlite, &raw_sqlite),
+        ("redb", redb, &raw_redb),
+    ];
     let mut lines = Vec::new();
-    for (name, store) in [("memory", memory), ("sqlite", sqlite), ("redb", redb)] {
+    for (name, store, floor) in stores {
         let sizes = sizes(&runtime, name, store)?;
         for middle in [false, true] {
-            lines.push(compare(criterion, &runtime, &sizes, &floor, middle));
+            lines.push(compare(criterion, &runtime, &sizes, floor, middle));
         }
     }
     for line in lines {
@@ -83,54 +92,71 @@ fn measure(criterion: &mut Criterion) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Times both sizes and the floor in turn; answers the line with the ratios.
+/// Times both sizes, every form and the floor in turn; answers the line with
+/// the ratios.
 fn compare(
     criterion: &mut Criterion,
     runtime: &tokio::runtime::Runtime,
     sizes: &Sizes,
-    floor: &Floor,
+    floor: &dyn Floor,
     middle: bool,
 ) -> String {
     let place = if middle { "middle" } else { "last" };
+    let service = &sizes.service;
     let (small, large) = (request(&sizes.small, middle), request(&sizes.large, middle));
-    let mut samples: [Vec<Duration>; 3] = Default::default();
-    let read = |request: &PageRequest| {
-        let started = Instant::now();
-        let page = runtime.block_on(sizes.service.read_page(request));
-        let took = started.elapsed();
-        assert_eq!(black_box(page).map_or(0, |page| page.entries.len()), 50);
-        took
-    };
+    let mut samples: [Vec<Duration>; 5] = Default::default();
     let mut group = criterion.benchmark_group("page");
     group.bench_function(format!("{}/{place}/50_items", sizes.name), |bencher| {
         bencher.iter_custom(|times| {
             let mut sum = Duration::ZERO;
             for _ in 0..times {
-                samples[0].push(read(&small));
-                let took = read(&large);
+                samples[0].push(timed(|| {
+                    let page = runtime.block_on(service.encode_page(&small));
+                    page.map_or(0, |page| page.len()) > 50 * 100
+                }));
+                let took = timed(|| {
+                    let page = runtime.block_on(service.encode_page(&large));
+                    page.map_or(0, |page| page.len()) > 50 * 100
+                });
                 samples[1].push(took);
+                samples[2].push(timed(|| {
+                    let page = runtime.block_on(service.read_page(&large));
+                    page.map_or(0, |page| page.entries.len()) == 50
+                }));
+                samples[3].push(timed(|| {
+                    let page = runtime.block_on(service.read_typed_page(&large));
+                    page.map_or(0, |page| page.entries.len()) == 50
+                }));
+                samples[4].push(timed(|| {
+                    floor.read(middle).map_or(0, |rows| rows.len()) == 50
+                }));
                 sum += took;
-                let started = Instant::now();
-                let rows = floor.read(middle).map_or(0, |rows| black_box(rows).len());
-                samples[2].push(started.elapsed());
-                assert_eq!(rows, 50);
             }
             sum
         });
     });
     group.finish();
-    let [small_ns, large_ns, floor_ns] = samples.map(|mut samples| median(&mut samples));
+    let medians = samples.map(|mut samples| median(&mut samples) / 1e3);
+    let [small_us, encoded, rows, typed, raw] = medians;
     format!(
-        "page/{}/{place}: {} events {:.1} us, {} events {:.1} us, raw 50 rows {:.1} us; larger to smaller {:.2}, larger to raw {:.2}",
+        "page/{}/{place}: raw 50 rows {raw:.1} us; encoded {encoded:.1} us = {:.2}, rows {rows:.1} us = {:.2}, typed {typed:.1} us = {:.2}; encoded at {} events to {}: {:.2}",
         sizes.name,
-        sizes.small.1,
-        small_ns / 1e3,
+        encoded / raw,
+        rows / raw,
+        typed / raw,
         sizes.large.1,
-        large_ns / 1e3,
-        floor_ns / 1e3,
-        large_ns / small_ns,
-        large_ns / floor_ns,
+        sizes.small.1,
+        encoded / small_us,
     )
+}
+
+/// How long work takes, its answer dropped; it must come out as it should.
+fn timed(work: impl FnOnce() -> bool) -> Duration {
+    let started = Instant::now();
+    let right = black_box(work());
+    let took = started.elapsed();
+    assert!(right, "a page of 50 items");
+    took
 }
 
 criterion_group!(benches, pages);

@@ -27,6 +27,8 @@ mod lease;
 #[cfg(feature = "embedded")]
 mod line;
 #[cfg(feature = "embedded")]
+mod packed;
+#[cfg(feature = "embedded")]
 mod page;
 #[cfg(feature = "embedded")]
 mod plan;
@@ -34,6 +36,7 @@ pub mod port;
 #[cfg(feature = "embedded")]
 mod redact;
 pub mod rows;
+mod scan;
 #[cfg(feature = "embedded")]
 mod view;
 
@@ -42,3 +45,4 @@ pub use copy::{CopyOptions, CopyOutcome, CopyReport, copy_session};
 pub use embedded::{Embedded, QUEUE_BYTES};
 pub use error::{ErrorKind, StoreError};
 pub use port::*;
+pub use scan::{FoundItem, ItemScan};

@@ -2,13 +2,13 @@
 
 use super::{Embedded, MAX_LISTED};
 use crate::engine::{Engine, Snapshot};
-use crate::page::{read_items, readable};
+use crate::page::{gather, readable};
 use crate::plan::{session_and_log, session_line};
 use crate::port::{
     ContributionQuery, ContributionStatus, Contributions, IndexStatus, ItemIndex, ItemPage,
     ItemQuery, StoredFact,
 };
-use crate::{StoreError, care};
+use crate::{ItemScan, StoreError, care};
 use async_trait::async_trait;
 use folio_codec::EMPTY_CHAIN;
 use folio_core::{Direction, SessionId};
@@ -23,7 +23,11 @@ impl<E: Engine> ItemIndex for Embedded<E> {
     }
 
     async fn read_items(&self, id: &SessionId, query: ItemQuery) -> Result<ItemPage, StoreError> {
-        self.read(|snapshot| read_items(snapshot, id.as_str(), &query))
+        Ok(self.scan_items(id, query).await?.into_page())
+    }
+
+    async fn scan_items(&self, id: &SessionId, query: ItemQuery) -> Result<ItemScan, StoreError> {
+        self.read(|snapshot| gather(snapshot, id.as_str(), &query))
     }
 
     async fn rebuild_index(&self, id: &SessionId) -> Result<IndexStatus, StoreError> {
