@@ -243,11 +243,11 @@ impl Line {
 }
 
 /// The head of the table.
-pub const HEAD: &str = "measure                     store        value      floor      ratio  goal             met     floor is";
+pub const HEAD: &str = "measure                         store        value      floor      ratio  goal             met     floor is";
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<27} {:<7}", self.measure, self.store)?;
+        write!(f, "{:<31} {:<7}", self.measure, self.store)?;
         match &self.figures {
             Ok(figures) => write!(
                 f,
@@ -262,7 +262,7 @@ impl fmt::Display for Line {
             Err(why) => write!(f, " not measured: {why}")?,
         }
         if let Some(note) = &self.note {
-            write!(f, "\n{:<27} {note}", "")?;
+            write!(f, "\n{:<31} {note}", "")?;
         }
         Ok(())
     }

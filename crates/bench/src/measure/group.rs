@@ -36,21 +36,25 @@ CREATE TABLE event_ids (
 CREATE TABLE runs (
   log_no INTEGER NOT NULL, run_no INTEGER NOT NULL, run_id TEXT NOT NULL, turn_id TEXT NOT NULL,
   invocation_id TEXT NOT NULL, opened INTEGER NOT NULL, terminal INTEGER,
+  open_before BLOB NOT NULL, inline INTEGER NOT NULL, output INTEGER NOT NULL,
   facts BLOB NOT NULL, sum INTEGER NOT NULL,
   PRIMARY KEY (log_no, run_no)) STRICT, WITHOUT ROWID;
 CREATE INDEX runs_id ON runs (log_no, run_id, run_no);
 CREATE INDEX runs_inv ON runs (log_no, invocation_id, run_no);
 CREATE INDEX runs_turn ON runs (log_no, turn_id, run_no);
+CREATE INDEX runs_open ON runs (log_no, run_no) WHERE terminal IS NULL;
 CREATE TABLE items (
   p INTEGER PRIMARY KEY, sum INTEGER NOT NULL, body BLOB NOT NULL) STRICT;
 CREATE TABLE item_keys (
   index_no INTEGER NOT NULL, h INTEGER NOT NULL, p INTEGER NOT NULL,
   PRIMARY KEY (index_no, h, p)) STRICT, WITHOUT ROWID;
 ";
-/// About the bytes that the adapter keeps in these columns.
-const ITEM: usize = 40;
-const TAIL: usize = 120;
-const FACTS: usize = 60;
+/// About the bytes that the adapter keeps in these columns; of an event it
+/// keeps the text and the envelope.
+const ENVELOPE: usize = 100;
+const ITEM: usize = 60;
+const TAIL: usize = 16;
+const FACTS: usize = 21;
 /// The events of a turn that begin no item.
 const NO_ITEM: [usize; 4] = [0, 3, 5, 10];
 
@@ -91,7 +95,7 @@ impl Loop {
     }
 
     /// Writes one event of a session in the transaction that is open.
-    fn write(&mut self, session: usize, event: &CanonicalEvent) -> Result<(), Failure> {
+    fn write(&mut self, session: usize, body: &[u8]) -> Result<(), Failure> {
         let head = self.heads.get_mut(session).ok_or("a session of the loop")?;
         *head += 1;
         let (log, ordinal) = (i64::try_from(session)? + 1, head.cast_signed());
@@ -105,7 +109,7 @@ impl Loop {
         if place == 0 {
             let (run_id, turn_id) = (format!("r{turn:08}"), format!("t{turn:08}"));
             run(
-                "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, NULL, ?7, ?8)",
+                "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, NULL, x'', 0, 0, ?7, ?8)",
                 &[
                     &log,
                     &turn.cast_signed(),
@@ -120,7 +124,7 @@ impl Loop {
         }
         run(
             "INSERT INTO events VALUES (?1, ?2, ?3)",
-            &[&(log << 33 | ordinal), &h, &event.text.as_bytes()],
+            &[&(log << 33 | ordinal), &h, &body],
         )?;
         run(
             "INSERT INTO event_ids VALUES (?1, ?2, ?1, ?3)",
@@ -154,17 +158,20 @@ impl Loop {
     /// Writes the events of all sessions in turn, so many to a transaction.
     fn round(&mut self, work: &Work, per_commit: usize) -> Result<Duration, Failure> {
         let most = work.iter().map(|(_, events)| events.len()).max();
-        let all: Vec<(usize, &CanonicalEvent)> = (0..most.unwrap_or(0))
-            .flat_map(|nth| {
-                let of = work.iter().enumerate();
-                of.filter_map(move |(session, (_, events))| Some((session, events.get(nth)?)))
-            })
-            .collect();
+        let mut all = Vec::new();
+        for nth in 0..most.unwrap_or(0) {
+            for (session, (_, events)) in work.iter().enumerate() {
+                let event = events.get(nth).ok_or("sessions have as many events")?;
+                let mut body = event.text.as_bytes().to_vec();
+                body.resize(body.len() + ENVELOPE, 0);
+                all.push((session, body));
+            }
+        }
         let ((), took) = timed(|| {
             for group in all.chunks(per_commit.max(1)) {
                 self.connection.execute_batch("BEGIN IMMEDIATE")?;
-                for (session, event) in group {
-                    self.write(*session, event)?;
+                for (session, body) in group {
+                    self.write(*session, body)?;
                 }
                 self.connection.execute_batch("COMMIT")?;
             }

@@ -46,8 +46,8 @@ measures! {
     fork: "a fork, to durable appends",
     list: "50 of 10,000 sessions",
     alloc: "the most memory that a page takes",
+    rebuild: "making the item index anew",
     open: "opening a store and reading its last page",
     cold: "the same with nothing in memory, in the middle",
-    rebuild: "making the item index anew",
     stream: "streamed chunks: rate, latency, bytes",
 }

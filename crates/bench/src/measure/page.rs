@@ -1,6 +1,7 @@
 //! A page of 50 items at several sizes, to reading 50 plain rows by key.
 
 use crate::Failure;
+use crate::floor::Floor;
 use crate::line::{Line, Unit};
 use crate::pages::{ITEMS, Place, encoded, typed};
 use crate::run::{Filled, Run};
@@ -66,12 +67,12 @@ pub fn read(
 ///
 /// # Errors
 /// Those of the engine, and where there are too few.
-pub fn read_floor(filled: &Filled, rows: u64, place: Place) -> Result<Duration, Failure> {
+pub fn read_floor(floor: &dyn Floor, rows: u64, place: Place) -> Result<Duration, Failure> {
     let upto = match place {
         Place::Last => rows,
         Place::Middle => rows / 2,
     };
-    let (read, took) = timed(|| Ok(black_box(filled.floor.read(upto, ITEMS)?).len()))?;
+    let (read, took) = timed(|| Ok(black_box(floor.read(upto, ITEMS)?).len()))?;
     if read != ITEMS {
         return Err("the floor has too few rows".into());
     }
@@ -104,7 +105,7 @@ fn compare(
     in_turn(
         rounds,
         [&mut || page(small), &mut || page(large), &mut || {
-            read_floor(filled, rows, place)
+            read_floor(&*filled.floor, rows, place)
         }],
     )
 }
