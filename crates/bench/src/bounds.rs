@@ -11,7 +11,8 @@ const SLACK: f64 = 1.5;
 const HEAD: &str = "\
 # What the quick run measured: measure, store, ratio to the floor. A ratio that
 # is worse by more than half fails the run. Written by
-# `cargo xtask bench --quick --record`; a measure is judged once it stands here.
+# `cargo xtask bench --quick --record`. What a sync or a shared disk decides is
+# not steady enough to be judged, and does not stand here.
 ";
 
 /// The recorded ratios, by measure and store.
@@ -56,9 +57,9 @@ impl Bounds {
         text
     }
 
-    /// Takes over what was measured; the others stay.
+    /// Takes over what was measured and is steady; the others stay.
     pub fn record(&mut self, lines: &[Line]) {
-        for line in lines {
+        for line in lines.iter().filter(|line| line.is_steady) {
             if let Some(ratio) = line.ratio().filter(|ratio| ratio.is_finite()) {
                 let key = (line.measure.clone(), line.store.to_owned());
                 self.0.insert(key, ratio);
@@ -68,7 +69,7 @@ impl Bounds {
 
     /// What is worse than it may be, in words.
     pub fn judge(&self, line: &Line) -> Option<String> {
-        let ratio = line.ratio()?;
+        let ratio = line.ratio().filter(|_| line.is_steady)?;
         let key = (line.measure.clone(), line.store.to_owned());
         let recorded = *self.0.get(&key)?;
         let (limit, within) = if line.more_is_better {
@@ -102,13 +103,14 @@ mod tests {
         assert!(bounds.judge(&line(Unit::Time, f64::NAN)).is_some());
         assert_eq!(bounds.judge(&line(Unit::PerSecond, 1.4)), None);
         assert!(bounds.judge(&line(Unit::PerSecond, 1.3)).is_some());
+        assert_eq!(bounds.judge(&line(Unit::Time, 9.0).unsteady()), None);
         assert_eq!(Bounds::default().judge(&line(Unit::Time, 9.0)), None);
     }
 
     #[test]
     fn what_is_recorded_is_read_again() {
         let mut bounds = Bounds::parse("other redb 1.250\n").expect("bounds");
-        bounds.record(&[line(Unit::Time, 1.5)]);
+        bounds.record(&[line(Unit::Time, 1.5), line(Unit::Time, 9.0).unsteady()]);
         assert_eq!(Bounds::parse(&bounds.to_text()).expect("bounds"), bounds);
         assert!(
             bounds

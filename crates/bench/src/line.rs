@@ -115,6 +115,9 @@ pub struct Line {
     pub goal: Option<Goal>,
     /// What else is to be said.
     pub note: Option<String>,
+    /// Whether the ratio is the same whatever else the machine does. One that
+    /// is not is told, and judged by nobody.
+    pub is_steady: bool,
 }
 
 impl Line {
@@ -138,6 +141,7 @@ impl Line {
             }),
             goal: None,
             note: None,
+            is_steady: true,
         }
     }
 
@@ -151,6 +155,7 @@ impl Line {
             figures: Err(why),
             goal: None,
             note: None,
+            is_steady: true,
         }
     }
 
@@ -172,6 +177,13 @@ impl Line {
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
+        self
+    }
+
+    /// Told alone: a sync or a disk that others use as well decides it.
+    #[must_use]
+    pub fn unsteady(mut self) -> Self {
+        self.is_steady = false;
         self
     }
 
@@ -237,6 +249,7 @@ impl Line {
             "goal": self.goal.map(|_| self.goal_text()),
             "met": self.is_met(),
             "note": self.note,
+            "steady": self.is_steady,
             "not_measured": self.figures.as_ref().err(),
         })
     }

@@ -1,5 +1,9 @@
 //! A durable append of one event by one writer, to appending as many bytes to
 //! a plain file and syncing them.
+//!
+//! Where other work keeps the processors busy, a sync costs a tick of the
+//! scheduler, many times what it costs otherwise, and the median falls now
+//! into one case and now into the other. The fastest appends are all in one.
 
 use crate::Failure;
 use crate::line::{Line, Unit};
@@ -101,13 +105,24 @@ pub fn measure(run: &mut Run) -> Result<Vec<Line>, Failure> {
             &mut || redb.append(),
         ],
     )?;
-    let line = |what: &str, store, of: fn(&Samples) -> f64, samples: &Samples| {
-        Line::new(what, store, Unit::Time, of(samples), (RAW, of(&floor)))
-    };
-    Ok(vec![
-        line("append.p50", "sqlite", Samples::median, &sqlite).ratio_goal(1.2),
-        line("append.mean", "sqlite", Samples::mean, &sqlite).ratio_goal(1.35),
-        line("append.p50", "redb", Samples::median, &redb).ratio_goal(2.7),
-        line("append.mean", "redb", Samples::mean, &redb).ratio_goal(2.7),
-    ])
+    let mut lines = Vec::new();
+    for (store, samples, goals) in [("sqlite", sqlite, [1.2, 1.35]), ("redb", redb, [2.7, 2.7])] {
+        let line = |what: &str, of: &dyn Fn(&Samples) -> f64| {
+            Line::new(what, store, Unit::Time, of(&samples), (RAW, of(&floor)))
+        };
+        let [median, mean] = goals;
+        lines.push(
+            line("append.p50", &Samples::median)
+                .ratio_goal(median)
+                .unsteady(),
+        );
+        lines.push(
+            line("append.mean", &Samples::mean)
+                .ratio_goal(mean)
+                .unsteady(),
+        );
+        // The fastest: those that waited for nobody else's work.
+        lines.push(line("append.p2", &|samples| samples.percentile(2)));
+    }
+    Ok(lines)
 }

@@ -118,8 +118,8 @@ pub fn measure(run: &mut Run) -> Result<Vec<Line>, Failure> {
         let [append, turn_end, inside] = samples.map(|samples| samples.median());
         let floor = ("a durable append of one event to it", append);
         let line = |what, value| Line::new(what, adapter.name(), Unit::Time, value, floor);
-        lines.push(line("fork.turn_end", turn_end).ratio_goal(3.0));
-        lines.push(line("fork.inside_turn", inside).ratio_goal(3.0));
+        lines.push(line("fork.turn_end", turn_end).ratio_goal(3.0).unsteady());
+        lines.push(line("fork.inside_turn", inside).ratio_goal(3.0).unsteady());
     }
     Ok(lines)
 }

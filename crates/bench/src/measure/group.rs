@@ -55,6 +55,8 @@ const ENVELOPE: usize = 100;
 const ITEM: usize = 60;
 const TAIL: usize = 16;
 const FACTS: usize = 21;
+/// The appends of a round, of all sessions.
+const ROUND: usize = 320;
 /// The events of a turn that begin no item.
 const NO_ITEM: [usize; 4] = [0, 3, 5, 10];
 
@@ -269,7 +271,7 @@ fn compare(
         let batch = AppendBatch::native(events);
         run.runtime.block_on(store.append(&id, batch))?;
     }
-    let (rounds, each) = (run.size.pick(4, 8), 1_600 / sessions);
+    let (rounds, each) = (run.size.pick(20, 60), ROUND / sessions);
     let mut compared = Compared {
         store: Samples::default(),
         raw: Samples::default(),
@@ -309,8 +311,7 @@ pub fn measure(run: &mut Run) -> Result<Vec<Line>, Failure> {
         let opened = Adapter::Sqlite.open_counted(&Adapter::Sqlite.path(run.folder(), name))?;
         let compared = compare(run, &opened, sessions, writers, name)?;
         run.runtime.block_on(opened.0.close())?;
-        let each = 1_600 / sessions * sessions;
-        let rate = |samples: &Samples| per_second(each, samples.median());
+        let rate = |samples: &Samples| per_second(ROUND, samples.median());
         let floor = (
             "a loop writing the same rows, as many a commit",
             rate(&compared.raw),
@@ -322,7 +323,7 @@ pub fn measure(run: &mut Run) -> Result<Vec<Line>, Failure> {
             rate(&compared.store),
             floor,
         );
-        lines.push(line.ratio_goal(0.9));
+        lines.push(line.ratio_goal(0.9).unsteady());
         let syncs = count(usize::try_from(compared.syncs)?);
         let appends = count(compared.appends);
         let shared = Line::new(

@@ -142,7 +142,7 @@ async fn offer(
         for (session, chunks, taken, first) in &mut rest {
             let mut came = Vec::new();
             let mut batch = batch(Vec::new());
-            while first.mul_add(1.0, due(*taken, rate)) <= now
+            while *first + due(*taken, rate) <= now
                 && batch.events.len() < folio_store::MAX_BATCH_EVENTS
                 && let Some(chunk) = chunks.next()
             {
@@ -208,7 +208,7 @@ fn flat_out(run: &Run, adapter: Adapter, texts: &[&str]) -> Result<Line, Failure
         rate(&taken),
         floor,
     );
-    Ok(line.value_goal(500e3))
+    Ok(line.value_goal(500e3).unsteady())
 }
 
 /// How soon chunks are durable when many are offered.
@@ -277,9 +277,9 @@ fn written(
     let window = ("the window", WINDOW.as_secs_f64() * 1e9);
     let waited = waited.median();
     Ok(vec![
-        bytes(what_written, written)?.ratio_goal(15.0),
+        bytes(what_written, written)?.ratio_goal(15.0).unsteady(),
         bytes(what_grown, grown)?.ratio_goal(1.3),
-        Line::new(what_waited, adapter.name(), Unit::Time, waited, window),
+        Line::new(what_waited, adapter.name(), Unit::Time, waited, window).unsteady(),
     ])
 }
 

@@ -10,7 +10,7 @@ use crate::stores::Adapter;
 use std::hint::black_box;
 
 /// The pages of a sample.
-const PAGES: usize = 100;
+const PAGES: usize = 10;
 
 /// Measures.
 ///
