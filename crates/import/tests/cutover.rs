@@ -246,10 +246,7 @@ async fn rows_and_notes_are_readable_and_in_place() {
     };
     let model = RuntimeEventReadModel::new(Arc::clone(&bench.store));
     let page = model.read_transcript_page(&query).await.unwrap();
-    assert!(
-        page.rows()
-            .all(|row| matches!(row.row, Projected::Json(_)))
-    );
+    assert!(page.rows().all(|row| matches!(row.row, Projected::Json(_))));
     let query = ContributionQuery {
         through: u64::MAX >> 1,
         direction: Direction::Newer,
