@@ -235,9 +235,14 @@ fn offered(run: &Run, adapter: Adapter, texts: &[&str]) -> Result<Vec<Line>, Fai
             Unit::PerSecond,
             taken,
             offered,
-        ),
-        latency("stream.offered.p50", 50).value_goal(15e6),
-        latency("stream.offered.p99", 99).value_goal(40e6),
+        )
+        .unsteady(),
+        latency("stream.offered.p50", 50)
+            .value_goal(15e6)
+            .unsteady(),
+        latency("stream.offered.p99", 99)
+            .value_goal(40e6)
+            .unsteady(),
     ])
 }
 
