@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use watch::Watch;
 
 /// The most rows that one listing answers.
-const MAX_LISTED: usize = 1_024;
+pub(crate) const MAX_LISTED: usize = 1_024;
 
 /// Work for the writer thread.
 type Job<E> = Box<dyn FnOnce(&E) + Send>;
