@@ -677,9 +677,10 @@ fn log(columns: Columns<'_>) -> Option<LogRow> {
         index_version: columns.small(8)?,
         index_head: columns.u64(9)?,
         items: columns.u64(10)?,
-        tail: decode_tail(columns.bytes(11)?).ok()?,
+        sources: columns.small(11)?,
+        tail: decode_tail(columns.bytes(12)?).ok()?,
     };
-    columns.has_sum(12, row.checksum()).then_some(row)
+    columns.has_sum(13, row.checksum()).then_some(row)
 }
 
 /// The key of an event, which stands behind those before it and not behind

@@ -120,6 +120,15 @@ impl StoreError {
         Self::corrupt("projection_gap", message).at(ordinals)
     }
 
+    /// Entries of a contribution log that are missing: `fact_missing`.
+    pub fn facts_missing(source: &str, found: u64, written: u64) -> Self {
+        let message = format!(
+            "{found} of {written} entries of the log {source} are found: keep the files and \
+             verify the session"
+        );
+        Self::corrupt("fact_missing", message)
+    }
+
     /// A request that breaks the contract.
     pub fn invalid(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, code, message)

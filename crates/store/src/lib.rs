@@ -11,6 +11,8 @@
 mod blob;
 #[cfg(feature = "embedded")]
 mod care;
+#[cfg(feature = "embedded")]
+mod contrib;
 mod copy;
 #[cfg(feature = "embedded")]
 mod embedded;

@@ -93,6 +93,9 @@ pub struct LogRow {
     pub index_head: u64,
     /// The number of its items.
     pub items: u64,
+    /// The number of the session's contribution logs, so that a lost row of
+    /// one is missed.
+    pub sources: u32,
     /// What must be remembered between events.
     pub tail: Tail,
 }
@@ -112,6 +115,7 @@ impl LogRow {
                 u64::from(self.index_version),
                 self.index_head,
                 self.items,
+                u64::from(self.sources),
             ],
             &[&self.chain, &encode_tail(&self.tail)],
         )
