@@ -135,6 +135,21 @@ impl StoreError {
     }
 }
 
+/// A key as somebody wrote it, for a message: it is seen that it is empty or
+/// has blanks in it, and a long one is cut.
+#[cfg(feature = "embedded")]
+pub(crate) fn quoted(key: &str) -> String {
+    /// The most characters that are told.
+    const MOST: usize = 128;
+    let simple = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
+    if (1..=MOST).contains(&key.len()) && key.chars().all(simple) {
+        return key.to_owned();
+    }
+    let head: String = key.chars().take(MOST).collect();
+    let more = if head.len() < key.len() { "…" } else { "" };
+    format!("{head:?}{more}")
+}
+
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -2,6 +2,7 @@
 //! that they need, from one snapshot.
 
 use crate::engine::Snapshot;
+use crate::error::quoted;
 use crate::line::{LAST_SLOT, Line, first_at, last_at};
 use crate::packed::{Chosen, Items, Packed, Pool, Runs};
 use crate::plan::{preparing, rejected, run_of, session_line};
@@ -305,6 +306,7 @@ impl Reader<'_> {
             .find(|item| &*item.key == wanted && item.position.ordinal <= self.through)
             .map(|item| item.position)
             .ok_or_else(|| {
+                let wanted = quoted(wanted);
                 let message = format!("no item {wanted} at watermark {}", self.through);
                 StoreError::new(ErrorKind::NotFound, "item_not_found", message)
             })

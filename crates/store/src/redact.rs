@@ -6,6 +6,7 @@
 use crate::contrib;
 use crate::engine::{Erase, Snapshot, WriteTxn, Writes};
 use crate::erase;
+use crate::error::quoted;
 use crate::line::Line;
 use crate::page::{index_stale, readable};
 use crate::plan::run_of;
@@ -164,6 +165,7 @@ fn find(line: &Line<'_>, id: &SessionId, keys: &[String]) -> Result<Targets, Sto
     let mut targets = Targets::default();
     for wanted in keys {
         let missing = || {
+            let wanted = quoted(wanted);
             let message = format!("session {id} has no item {wanted}; nothing was redacted");
             StoreError::new(ErrorKind::NotFound, "item_not_found", message)
         };
