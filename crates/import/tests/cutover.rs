@@ -269,7 +269,7 @@ async fn rows_and_notes_are_readable_and_in_place() {
         assert_eq!(view.kind(), "function_response");
     }
     let visible = facts.iter().filter(|fact| fact.visible).count();
-    assert_eq!(outcome.row_count, (page.rows.len() + visible) as u64);
+    assert_eq!(outcome.row_count, (page.len() + visible) as u64);
 }
 
 #[tokio::test]

@@ -134,7 +134,7 @@ fn every_statement_searches_and_none_sorts() {
 async fn a_page_runs_each_of_a_few_statements_once() {
     let place = Place::new();
     let store = Embedded::new(place.open()).unwrap();
-    let id = SessionId::new("s").unwrap();
+    let id = folio_core::SessionId::new("s").unwrap();
     let new = folio_store::NewSession::native(id.clone());
     store.create_session(new).await.unwrap();
     let turns = Periodic::new("s").batch(0, 40);

@@ -2,7 +2,7 @@
 
 use super::Embedded;
 use crate::contrib;
-use crate::engine::{Engine, Snapshot};
+use crate::engine::Engine;
 use crate::page::{gather, readable};
 use crate::plan::{session_and_log, session_line};
 use crate::port::{
