@@ -39,7 +39,7 @@ pub fn measure(run: &mut Run) -> Result<Vec<Line>, Failure> {
         let read = per_second(usize::try_from(rows)?, raw.median());
         let floor = ("rows of 700 B in the table's order", read);
         let line = Line::new("rebuild", adapter.name(), Unit::PerSecond, rebuilt, floor);
-        // It commits slice by slice.
+        // It writes as much as it reads.
         lines.push(line.value_goal(700e3).unsteady());
     }
     Ok(lines)
