@@ -1,5 +1,6 @@
 //! The tasks of the workspace: rules about the tree that the compiler cannot check.
 //!
+//! * [`bench`]: the performance measures (`cargo xtask bench`)
 //! * [`layers`]: which crate may depend on which (`cargo xtask layers`)
 //! * [`conformance`]: every case on every adapter (`cargo xtask conformance`)
 //! * [`epoch`]: golden files are tied to the compatibility epoch (`cargo xtask epoch`)
@@ -8,6 +9,7 @@
 //! Each task is a function from a workspace folder to its findings, so the
 //! tests run the same code on this workspace and on small broken ones.
 
+pub mod bench;
 pub mod conformance;
 pub mod epoch;
 mod files;

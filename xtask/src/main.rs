@@ -5,12 +5,14 @@
 
 use std::process::ExitCode;
 
-use xtask::{Error, conformance, epoch, layers, workspace_root};
+use xtask::{Error, bench, conformance, epoch, layers, workspace_root};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
 tasks:
+  bench [--quick] [MEASURE...]    print the performance measures, each beside a
+                                  floor of the same run; bench --help says more
   layers                          check which crate depends on which
   conformance [--without ADAPTER] run every case of the suite on every adapter;
                                   writes conformance.json into the build folder
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
+        ["bench", rest @ ..] => measure(rest),
         ["layers"] => check_layers(),
         ["conformance", "--sabotage"] => check_sabotage(),
         ["conformance", rest @ ..] => match without(rest) {
@@ -63,6 +66,10 @@ fn without<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
         _ => None,
     });
     pairs.collect()
+}
+
+fn measure(words: &[&str]) -> Result<ExitCode, Error> {
+    Ok(exit(bench::run(&workspace_root(), words)?))
 }
 
 fn check_conformance(without: &[&str]) -> Result<ExitCode, Error> {

@@ -5,13 +5,17 @@
 //! at the end. `FOLIO_BENCH_EVENTS` sets the larger size.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use folio_bench::{Failure, Floor, fill, median};
-use folio_core::{Direction, SessionId};
+use folio_bench::Failure;
+use folio_bench::floor::{self, Floor};
+use folio_bench::measure::page::{Form, read, read_floor};
+use folio_bench::pages::Place;
+use folio_bench::sample::Samples;
+use folio_bench::stores::{Adapter, Session, fill};
 use folio_store::Store;
-use folio_transcript::{PagePosition, PageRequest, TranscriptService};
-use std::hint::black_box;
+use folio_transcript::TranscriptService;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::runtime::Runtime;
 
 /// Rows of the floor's table.
 const FLOOR_ROWS: u64 = 200_000;
@@ -19,28 +23,11 @@ const FLOOR_ROWS: u64 = 200_000;
 struct Sizes {
     name: &'static str,
     service: TranscriptService,
-    small: (SessionId, u64),
-    large: (SessionId, u64),
+    small: Session,
+    large: Session,
 }
 
-fn request(session: &(SessionId, u64), middle: bool) -> PageRequest {
-    let newest = PageRequest::newest(session.0.clone());
-    if middle {
-        PageRequest {
-            position: PagePosition::AtOrdinal(session.1 / 28 * 14),
-            direction: Some(Direction::Older),
-            ..newest
-        }
-    } else {
-        newest
-    }
-}
-
-fn sizes(
-    runtime: &tokio::runtime::Runtime,
-    name: &'static str,
-    store: Arc<dyn Store>,
-) -> Result<Sizes, Failure> {
+fn sizes(runtime: &Runtime, name: &'static str, store: Arc<dyn Store>) -> Result<Sizes, Failure> {
     let events = std::env::var("FOLIO_BENCH_EVENTS")
         .ok()
         .and_then(|n| n.parse().ok());
@@ -64,17 +51,19 @@ fn pages(criterion: &mut Criterion) {
 fn measure(criterion: &mut Criterion) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let folder = tempfile::tempdir()?;
-    let floor = Floor::new(&folder.path().join("floor.db"), FLOOR_ROWS)?;
+    let path = floor::path(Adapter::Sqlite, folder.path());
+    let floor = floor::make(Adapter::Sqlite, &path, FLOOR_ROWS)?;
     let memory: Arc<dyn Store> = Arc::new(folio_store_memory::open()?);
-    let config = folio_store_sqlite::SqliteConfig::new(folder.path().join("folio.db"));
-    let sqlite: Arc<dyn Store> = Arc::new(folio_store_sqlite::open(&config)?);
-    let config = folio_store_redb::RedbConfig::new(folder.path().join("folio.redb"));
-    let redb: Arc<dyn Store> = Arc::new(folio_store_redb::open(&config)?);
+    let mut stores = vec![("memory", memory)];
+    for adapter in Adapter::ALL {
+        let path = adapter.path(folder.path(), "page");
+        stores.push((adapter.name(), adapter.open(&path)?));
+    }
     let mut lines = Vec::new();
-    for (name, store) in [("memory", memory), ("sqlite", sqlite), ("redb", redb)] {
+    for (name, store) in stores {
         let sizes = sizes(&runtime, name, store)?;
-        for middle in [false, true] {
-            lines.push(compare(criterion, &runtime, &sizes, &floor, middle));
+        for place in Place::ALL {
+            lines.push(compare(criterion, &runtime, &sizes, &*floor, place)?);
         }
     }
     for line in lines {
@@ -86,51 +75,52 @@ fn measure(criterion: &mut Criterion) -> Result<(), Failure> {
 /// Times both sizes and the floor in turn; answers the line with the ratios.
 fn compare(
     criterion: &mut Criterion,
-    runtime: &tokio::runtime::Runtime,
+    runtime: &Runtime,
     sizes: &Sizes,
-    floor: &Floor,
-    middle: bool,
-) -> String {
-    let place = if middle { "middle" } else { "last" };
-    let (small, large) = (request(&sizes.small, middle), request(&sizes.large, middle));
-    let mut samples: [Vec<Duration>; 3] = Default::default();
-    let read = |request: &PageRequest| {
-        let started = Instant::now();
-        let page = runtime.block_on(sizes.service.read_page(request));
-        let took = started.elapsed();
-        assert_eq!(black_box(page).map_or(0, |page| page.entries.len()), 50);
-        took
+    floor: &dyn Floor,
+    place: Place,
+) -> Result<String, Failure> {
+    let mut samples: [Samples; 3] = Default::default();
+    let mut failed = None;
+    let mut sample = || -> Result<Duration, Failure> {
+        let page = |session| read(runtime, &sizes.service, session, place, Form::Encoded);
+        samples[0].push(page(&sizes.small)?);
+        let took = page(&sizes.large)?;
+        samples[1].push(took);
+        samples[2].push(read_floor(floor, FLOOR_ROWS, place)?);
+        Ok(took)
     };
     let mut group = criterion.benchmark_group("page");
-    group.bench_function(format!("{}/{place}/50_items", sizes.name), |bencher| {
+    let name = format!("{}/{}/50_items", sizes.name, place.name());
+    group.bench_function(name, |bencher| {
         bencher.iter_custom(|times| {
             let mut sum = Duration::ZERO;
             for _ in 0..times {
-                samples[0].push(read(&small));
-                let took = read(&large);
-                samples[1].push(took);
-                sum += took;
-                let started = Instant::now();
-                let rows = floor.read(middle).map_or(0, |rows| black_box(rows).len());
-                samples[2].push(started.elapsed());
-                assert_eq!(rows, 50);
+                match sample() {
+                    Ok(took) => sum += took,
+                    Err(error) => failed = Some(error),
+                }
             }
-            sum
+            sum.max(Duration::from_nanos(1))
         });
     });
     group.finish();
-    let [small_ns, large_ns, floor_ns] = samples.map(|mut samples| median(&mut samples));
-    format!(
-        "page/{}/{place}: {} events {:.1} us, {} events {:.1} us, raw 50 rows {:.1} us; larger to smaller {:.2}, larger to raw {:.2}",
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let [small, large, raw] = samples.map(|samples| samples.median());
+    Ok(format!(
+        "page/{}/{}: {} events {:.1} us, {} events {:.1} us, raw 50 rows {:.1} us; larger to smaller {:.2}, larger to raw {:.2}",
         sizes.name,
-        sizes.small.1,
-        small_ns / 1e3,
-        sizes.large.1,
-        large_ns / 1e3,
-        floor_ns / 1e3,
-        large_ns / small_ns,
-        large_ns / floor_ns,
-    )
+        place.name(),
+        sizes.small.events,
+        small / 1e3,
+        sizes.large.events,
+        large / 1e3,
+        raw / 1e3,
+        large / small,
+        large / raw,
+    ))
 }
 
 criterion_group!(benches, pages);

@@ -374,6 +374,22 @@ fn requests() -> Vec<Case> {
             "nope",
         ),
         case(
+            "an item without a name",
+            filled(),
+            &["show", ID, "--around", ""],
+            4,
+            "item_not_found",
+            "no item \"\" at",
+        ),
+        case(
+            "a redaction of a row without a name",
+            filled(),
+            &["redact", ID, ""],
+            4,
+            "item_not_found",
+            "no item \"\"; nothing was redacted",
+        ),
+        case(
             "a damaged cursor",
             filled(),
             &["show", ID, "--cursor", "AAAA"],

@@ -19,9 +19,9 @@ pub use digest::{
 };
 pub use mould::{Cut, Mould};
 pub use row::{
-    FORM_SCANNED, FORM_SLICED, FORM_WITHHELD, SEG_FORM_WHOLE, decode_event, decode_item,
-    decode_need, decode_run_facts, decode_tail, encode_event, encode_item, encode_need,
-    encode_run_facts, encode_tail, hash64, sum,
+    FORM_SCANNED, FORM_SLICED, FORM_WITHHELD, SEG_FORM_WHOLE, borrow_item, decode_event,
+    decode_item, decode_need, decode_run_facts, decode_tail, encode_event, encode_item,
+    encode_need, encode_run_facts, encode_tail, hash64, sum,
 };
 
 /// The version of the stored forms. A store keeps it and refuses a newer one.

@@ -3,10 +3,10 @@
 use crate::CodecError;
 use crate::bytes::{Reader, Writer};
 use folio_core::assign::{Chunk, OpenRequest, OpenRun, OpenStream, Tail, WaitingMark};
-use folio_core::item::{Item, Lane, Need, Part, Position};
+use folio_core::item::{Item, ItemRef, Lane, Need, Part, Position};
 use folio_core::redact::Withheld;
 use folio_core::reduce::RunFacts;
-use folio_core::view::PACKED_PLACE;
+use folio_core::view::{PACKED_PLACE, PackedFields};
 use folio_core::{Author, CanonicalEvent, EventView, Fields, ItemKind, Role, Status, TurnId};
 
 /// A packed envelope, canonical text, and a table of where fields stand.
@@ -121,6 +121,7 @@ fn encode_as(form: u8, event: &CanonicalEvent) -> Vec<u8> {
 ///
 /// # Errors
 /// [`CodecError`] where the bytes are of no known form.
+#[inline]
 pub fn decode_event(form: u8, bytes: &[u8]) -> Result<EventView<'_>, CodecError> {
     let mut reader = Reader::new(bytes);
     let view = if form == FORM_WITHHELD {
@@ -148,6 +149,7 @@ fn read_withheld<'a>(reader: &mut Reader<'a>) -> Option<EventView<'a>> {
     Some(view)
 }
 
+#[inline]
 fn read_event<'a>(form: u8, reader: &mut Reader<'a>) -> Option<EventView<'a>> {
     if form != FORM_SLICED && form != FORM_SCANNED {
         return None;
@@ -188,7 +190,7 @@ fn read_event<'a>(form: u8, reader: &mut Reader<'a>) -> Option<EventView<'a>> {
         return None;
     }
     let fields = match packed {
-        Some(packed) => Fields::Packed(packed),
+        Some(packed) => Fields::Packed(PackedFields::new(packed)),
         None if form == FORM_SCANNED => Fields::scan(text, refs_len),
         None => return None,
     };
@@ -228,24 +230,24 @@ pub fn encode_need(need: &[Need]) -> Vec<u8> {
 /// # Errors
 /// [`CodecError`] where the bytes do not decode.
 pub fn decode_need(bytes: &[u8]) -> Result<Vec<Need>, CodecError> {
-    let mut reader = Reader::new(bytes);
     let mut need = Vec::new();
+    read_need(&mut Reader::new(bytes), &mut need).ok_or(CodecError { what: "item" })?;
+    Ok(need)
+}
+
+fn read_need(reader: &mut Reader<'_>, need: &mut Vec<Need>) -> Option<()> {
     let mut ordinal = 0_u64;
     while !reader.is_empty() {
-        let entry = (|| {
-            ordinal = ordinal.wrapping_add(reader.varint()?);
-            let byte = reader.byte()?;
-            let (part, lane) = (Part::from_number(byte >> 4)?, Lane::from_number(byte & 15)?);
-            Some(Need {
-                ordinal,
-                lane,
-                index: reader.varint32()?,
-                part,
-            })
-        })();
-        need.push(entry.ok_or(CodecError { what: "item" })?);
+        ordinal = ordinal.wrapping_add(reader.varint()?);
+        let byte = reader.byte()?;
+        need.push(Need {
+            ordinal,
+            part: Part::from_number(byte >> 4)?,
+            lane: Lane::from_number(byte & 15)?,
+            index: reader.varint32()?,
+        });
     }
-    Ok(need)
+    Some(())
 }
 
 const OUTPUT_RETAINED: u8 = 1;
@@ -282,10 +284,30 @@ pub fn encode_item(item: &Item) -> Vec<u8> {
 /// # Errors
 /// [`CodecError`] where the bytes do not decode.
 pub fn decode_item(position: Position, bytes: &[u8]) -> Result<Item, CodecError> {
-    read_item(position, &mut Reader::new(bytes)).ok_or(CodecError { what: "item" })
+    let mut need = Vec::new();
+    let item = borrow_item(position, bytes, &mut need)?;
+    Ok(item.to_item())
 }
 
-fn read_item(position: Position, reader: &mut Reader<'_>) -> Option<Item> {
+/// As [`decode_item`], without a copy of the texts; what the item needs is put
+/// in the place of what `need` holds.
+///
+/// # Errors
+/// [`CodecError`] where the bytes do not decode.
+pub fn borrow_item<'a>(
+    position: Position,
+    bytes: &'a [u8],
+    need: &'a mut Vec<Need>,
+) -> Result<ItemRef<'a>, CodecError> {
+    need.clear();
+    read_item(position, &mut Reader::new(bytes), need).ok_or(CodecError { what: "item" })
+}
+
+fn read_item<'a>(
+    position: Position,
+    reader: &mut Reader<'a>,
+    need: &'a mut Vec<Need>,
+) -> Option<ItemRef<'a>> {
     let number = reader.varint()?;
     let kind = *ItemKind::ALL.get(usize::from(reader.byte()?))?;
     let flags = reader.byte()?;
@@ -297,10 +319,10 @@ fn read_item(position: Position, reader: &mut Reader<'_>) -> Option<Item> {
         Some(u64::from_le_bytes(reader.take(8)?.try_into().ok()?))
     };
     let (step, operation) = (optional(HAS_STEP)?, optional(HAS_OPERATION)?);
-    let (key, ts) = (reader.text()?.into(), reader.text()?.into());
-    let need = decode_need(reader.rest()).ok()?;
+    let (key, ts) = (reader.text()?, reader.text()?);
+    read_need(reader, need)?;
     let output_retained = flags & OUTPUT_RETAINED != 0;
-    Some(Item {
+    Some(ItemRef {
         position,
         number,
         kind,
@@ -318,7 +340,12 @@ fn read_item(position: Position, reader: &mut Reader<'_>) -> Option<Item> {
 
 /// Packs what rows take from a run.
 pub fn encode_run_facts(facts: &RunFacts) -> Vec<u8> {
-    let mut out = Writer::default();
+    let mut out = Writer(Vec::with_capacity(
+        facts.turn_id.len()
+            + facts.model.as_ref().map_or(0, String::len)
+            + facts.lineage.len()
+            + 12,
+    ));
     out.bytes(facts.turn_id.as_bytes());
     out.bytes(facts.model.as_deref().unwrap_or_default().as_bytes());
     out.bytes(facts.lineage.as_bytes());

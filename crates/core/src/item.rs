@@ -144,30 +144,79 @@ pub struct Item {
 /// A lane and part number of an item.
 pub type LanePart = (Lane, u32);
 
-impl Item {
-    /// The identity without the incarnation.
-    pub fn base(&self) -> &str {
-        key::split(&self.key).0
+/// An [`Item`], borrowed from wherever it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemRef<'a> {
+    /// See [`Item::position`].
+    pub position: Position,
+    /// See [`Item::number`].
+    pub number: u64,
+    /// See [`Item::kind`].
+    pub kind: ItemKind,
+    /// See [`Item::key`].
+    pub key: &'a str,
+    /// See [`Item::run_no`].
+    pub run_no: u32,
+    /// See [`Item::ts`].
+    pub ts: &'a str,
+    /// See [`Item::revision`].
+    pub revision: u64,
+    /// See [`Item::output_retained`].
+    pub output_retained: bool,
+    /// See [`Item::step`].
+    pub step: u64,
+    /// See [`Item::operation`].
+    pub operation: u64,
+    /// See [`Item::weight`].
+    pub weight: u64,
+    /// See [`Item::need`].
+    pub need: &'a [Need],
+}
+
+impl<'a> ItemRef<'a> {
+    /// The same item, its texts and needs kept elsewhere.
+    pub fn kept<'b>(&self, key: &'b str, ts: &'b str, need: &'b [Need]) -> ItemRef<'b> {
+        ItemRef {
+            position: self.position,
+            number: self.number,
+            kind: self.kind,
+            key,
+            run_no: self.run_no,
+            ts,
+            revision: self.revision,
+            output_retained: self.output_retained,
+            step: self.step,
+            operation: self.operation,
+            weight: self.weight,
+            need,
+        }
     }
 
-    /// The incarnation, from 1.
-    pub fn incarnation(&self) -> u32 {
-        key::split(&self.key).1
+    /// The item as a value of its own.
+    pub fn to_item(&self) -> Item {
+        Item {
+            position: self.position,
+            number: self.number,
+            kind: self.kind,
+            key: self.key.into(),
+            run_no: self.run_no,
+            ts: self.ts.into(),
+            revision: self.revision,
+            output_retained: self.output_retained,
+            step: self.step,
+            operation: self.operation,
+            weight: self.weight,
+            need: self.need.to_vec(),
+        }
     }
 
     /// The final that settles a lane at a watermark.
-    pub fn settled_by(&self, lane: LanePart, through: u64) -> Option<&Need> {
+    pub fn settled_by(&self, lane: LanePart, through: u64) -> Option<&'a Need> {
         self.need.iter().rev().find(|need| {
             need.ordinal <= through
                 && (need.lane, need.index) == lane
                 && matches!(need.part, Part::Final | Part::Closer)
         })
-    }
-
-    /// Whether the lane holds a closer and nothing real.
-    pub fn is_only_closed(&self, lane: LanePart) -> bool {
-        self.settled_by(lane, u64::MAX)
-            .is_some_and(|need| need.part == Part::Closer)
     }
 
     /// The lanes with content at a watermark, ascending.
@@ -196,31 +245,38 @@ impl Item {
         lanes
     }
 
-    /// The ordinals of the events that the row at a watermark is made of,
-    /// ascending, chunks apart.
-    pub fn ordinals(&self, through: u64) -> Vec<u64> {
-        if let [only] = self.need.as_slice() {
-            let used = only.ordinal <= through && only.part != Part::FirstChunk;
-            return if used {
-                alloc::vec![only.ordinal]
-            } else {
-                Vec::new()
-            };
+    /// Adds the ordinals of the events that the row at a watermark is made
+    /// of, ascending, chunks apart.
+    pub fn add_ordinals(&self, through: u64, out: &mut Vec<u64>) {
+        if let [only] = self.need {
+            if only.ordinal <= through && only.part != Part::FirstChunk {
+                out.push(only.ordinal);
+            }
+            return;
         }
-        let mut ordinals: Vec<_> = self
-            .lanes(through)
-            .into_iter()
-            .filter_map(|lane| self.settled_by(lane, through))
-            .map(|need| need.ordinal)
-            .collect();
-        ordinals.extend(self.references(through).map(|need| need.ordinal));
-        ordinals.sort_unstable();
-        ordinals.dedup();
-        ordinals
+        let from = out.len();
+        for need in self.need {
+            let used = match need.part {
+                Part::Call | Part::Request => need.ordinal <= through,
+                Part::Final | Part::Closer => {
+                    let lane = (need.lane, need.index);
+                    self.settled_by(lane, through) == Some(need)
+                }
+                Part::FirstChunk | Part::Mark => false,
+            };
+            // What an item needs ascends, so the same event stands together.
+            if used
+                && out
+                    .get(from..)
+                    .is_some_and(|own| own.last() != Some(&need.ordinal))
+            {
+                out.push(need.ordinal);
+            }
+        }
     }
 
     /// The references that the row at a watermark uses.
-    pub fn references(&self, through: u64) -> impl Iterator<Item = &Need> {
+    pub fn references(self, through: u64) -> impl Iterator<Item = &'a Need> {
         self.need.iter().filter(move |need| {
             need.ordinal <= through && matches!(need.part, Part::Call | Part::Request)
         })
@@ -250,5 +306,79 @@ impl Item {
             .chain(last_chunk)
             .max()
             .unwrap_or(self.position.ordinal)
+    }
+}
+
+impl Item {
+    /// The item, borrowed.
+    pub fn borrowed(&self) -> ItemRef<'_> {
+        ItemRef {
+            position: self.position,
+            number: self.number,
+            kind: self.kind,
+            key: &self.key,
+            run_no: self.run_no,
+            ts: &self.ts,
+            revision: self.revision,
+            output_retained: self.output_retained,
+            step: self.step,
+            operation: self.operation,
+            weight: self.weight,
+            need: &self.need,
+        }
+    }
+
+    /// The identity without the incarnation.
+    pub fn base(&self) -> &str {
+        key::split(&self.key).0
+    }
+
+    /// The incarnation, from 1.
+    pub fn incarnation(&self) -> u32 {
+        key::split(&self.key).1
+    }
+
+    /// Whether the lane holds a closer and nothing real.
+    pub fn is_only_closed(&self, lane: LanePart) -> bool {
+        self.settled_by(lane, u64::MAX)
+            .is_some_and(|need| need.part == Part::Closer)
+    }
+
+    /// See [`ItemRef::settled_by`].
+    pub fn settled_by(&self, lane: LanePart, through: u64) -> Option<&Need> {
+        self.borrowed().settled_by(lane, through)
+    }
+
+    /// See [`ItemRef::lanes`].
+    pub fn lanes(&self, through: u64) -> Vec<LanePart> {
+        self.borrowed().lanes(through)
+    }
+
+    /// See [`ItemRef::open_lanes`].
+    pub fn open_lanes(&self, through: u64) -> Vec<LanePart> {
+        self.borrowed().open_lanes(through)
+    }
+
+    /// The ordinals of the events that the row at a watermark is made of,
+    /// ascending, chunks apart.
+    pub fn ordinals(&self, through: u64) -> Vec<u64> {
+        let mut ordinals = Vec::new();
+        self.borrowed().add_ordinals(through, &mut ordinals);
+        ordinals
+    }
+
+    /// See [`ItemRef::references`].
+    pub fn references(&self, through: u64) -> impl Iterator<Item = &Need> {
+        self.borrowed().references(through)
+    }
+
+    /// See [`ItemRef::first_seen`].
+    pub fn first_seen(&self, lane: Lane, through: u64) -> Option<u64> {
+        self.borrowed().first_seen(lane, through)
+    }
+
+    /// See [`ItemRef::revision_at`].
+    pub fn revision_at(&self, through: u64, last_chunk: Option<u64>) -> u64 {
+        self.borrowed().revision_at(through, last_chunk)
     }
 }

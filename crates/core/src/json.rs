@@ -310,29 +310,63 @@ pub fn quote(text: &str, out: &mut String) {
 /// As [`quote`], without the quotation marks.
 pub fn quote_inner(text: &str, out: &mut String) {
     let mut kept = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        let short = match byte {
-            b'"' => "\\\"",
-            b'\\' => "\\\\",
-            0x08 => "\\b",
-            0x0c => "\\f",
-            b'\n' => "\\n",
-            b'\r' => "\\r",
-            b'\t' => "\\t",
-            0x00..=0x1f => "",
-            _ => continue,
-        };
+    while let Some((at, byte)) = next_special(text.as_bytes(), kept) {
         out.push_str(text.get(kept..at).unwrap_or_default());
-        if short.is_empty() {
-            out.push_str("\\u00");
-            out.push(hex(byte >> 4));
-            out.push(hex(byte & 15));
-        } else {
-            out.push_str(short);
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            0x08 => out.push_str("\\b"),
+            0x0c => out.push_str("\\f"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            _ => {
+                out.push_str("\\u00");
+                out.push(hex(byte >> 4));
+                out.push(hex(byte & 15));
+            }
         }
         kept = at + 1;
     }
     out.push_str(text.get(kept..).unwrap_or_default());
+}
+
+/// The bytes of a text as a JSON string with minimal escapes.
+pub fn quoted_len(text: &str) -> usize {
+    let mut len = text.len() + 2;
+    let mut from = 0;
+    while let Some((at, byte)) = next_special(text.as_bytes(), from) {
+        len += match byte {
+            b'"' | b'\\' | 0x08 | 0x0c | b'\n' | b'\r' | b'\t' => 1,
+            _ => 5,
+        };
+        from = at + 1;
+    }
+    len
+}
+
+/// The next byte from a place on that cannot stand in a JSON string as it is.
+fn next_special(bytes: &[u8], from: usize) -> Option<(usize, u8)> {
+    let rest = bytes.get(from..)?;
+    let (words, _) = rest.as_chunks::<8>();
+    // Eight bytes at a time, mostly none of them special.
+    let plain = words
+        .iter()
+        .take_while(|word| !has_special(u64::from_le_bytes(**word)))
+        .count();
+    let from = from + plain * 8;
+    let special = |(_, byte): &(usize, &u8)| **byte < 0x20 || matches!(**byte, b'"' | b'\\');
+    let (at, byte) = bytes.get(from..)?.iter().enumerate().find(special)?;
+    Some((from + at, *byte))
+}
+
+/// Whether any byte of a word is below 0x20, a quotation mark or a backslash.
+/// (Where one is, the sum may carry and take the next byte for one, too.)
+fn has_special(word: u64) -> bool {
+    const ONES: u64 = u64::MAX / 0xff;
+    let below = |word: u64, least: u64| word.wrapping_sub(ONES * least) & !word;
+    let equals = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    (below(word, 0x20) | equals(b'"') | equals(b'\\')) & (ONES * 0x80) != 0
 }
 
 /// The lower-case hexadecimal digit of a value below 16.
@@ -832,6 +866,7 @@ mod tests {
             "\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\u{7f}é😀/\""
         );
         assert_eq!(json.as_text().unwrap(), text);
+        assert_eq!(quoted_len(text), json.as_str().len());
         assert_eq!(unquote("\"\\ud83d\\ude00\\/\\u00e9\"").unwrap(), "😀/é");
         assert_eq!(unquote("\"\\ud83d\""), None);
     }

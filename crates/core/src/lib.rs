@@ -41,7 +41,7 @@ pub use event::{
     Status, TextContent, ThinkingContent,
 };
 pub use id::{EventId, ForeignId, IdError, InvocationId, RunId, SessionId, TurnId};
-pub use item::{Item, Position};
+pub use item::{Item, ItemRef, Position};
 pub use json::{Json, JsonError};
 pub use key::ItemKind;
 pub use message::StoredMessage;

@@ -1,8 +1,11 @@
 //! `StoredMessage`: the row that clients render. A projection, never stored.
 
-use crate::json::Json;
-use crate::object::{Number, ShapeError, Writer};
+use crate::json::{self, Json, Object};
+use crate::object::{Members, Number, ShapeError, Value, Writer};
+use crate::reduce::RowSink;
 use alloc::string::String;
+
+use building::{Building, Source};
 
 macro_rules! rows {
     ($( $(#[$doc:meta])* $name:ident = $kind:literal {
@@ -22,6 +25,80 @@ macro_rules! rows {
                 }
             }
         )*
+
+        /// Rows under construction: what has come of each member.
+        mod building {
+            use super::{Json, Members, Number, ShapeError, StoredMessage, Value, read};
+            use alloc::string::String;
+            $(
+                #[derive(Default)]
+                pub(super) struct $name {
+                    id: Option<String>,
+                    turn_id: Option<Option<String>>,
+                    ts: Option<Number>,
+                    $( $field: Option<$ty>, )*
+                    unknown: Members,
+                }
+
+                impl $name {
+                    fn set(&mut self, name: &'static str, from: Source<'_>) -> Result<(), ShapeError> {
+                        match name {
+                            "id" => self.id = Some(read(name, from)?),
+                            "turnId" => self.turn_id = Some(read(name, from)?),
+                            "ts" => self.ts = Some(read(name, from)?),
+                            $( $json => self.$field = Some(read(name, from)?), )*
+                            _ => self.unknown.0.push((name.into(), read(name, from)?)),
+                        }
+                        Ok(())
+                    }
+
+                    fn done(self) -> Result<StoredMessage, ShapeError> {
+                        Ok(StoredMessage::$name(super::$name {
+                            id: present("id", self.id)?,
+                            turn_id: present("turnId", self.turn_id)?,
+                            ts: present("ts", self.ts)?,
+                            $( $field: present($json, self.$field)?, )*
+                            unknown: self.unknown,
+                        }))
+                    }
+                }
+            )*
+
+            /// What a member is read from.
+            #[derive(Clone, Copy)]
+            pub(super) enum Source<'a> {
+                Raw(&'a str),
+                Text(&'a str),
+            }
+
+            fn present<T: Value>(name: &'static str, value: Option<T>) -> Result<T, ShapeError> {
+                value
+                    .or_else(T::absent)
+                    .ok_or_else(|| ShapeError::new(name, "present"))
+            }
+
+            #[expect(clippy::large_enum_variant, reason = "one at a time, and never kept")]
+            pub(super) enum Building {
+                $( $name($name), )*
+            }
+
+            impl Building {
+                pub(super) fn begin(row_type: &str) -> Option<Self> {
+                    match row_type {
+                        $( $kind => Some(Self::$name($name::default())), )*
+                        _ => None,
+                    }
+                }
+
+                pub(super) fn set(&mut self, name: &'static str, from: Source<'_>) -> Result<(), ShapeError> {
+                    match self { $( Self::$name(row) => row.set(name, from), )* }
+                }
+
+                pub(super) fn done(self) -> Result<StoredMessage, ShapeError> {
+                    match self { $( Self::$name(row) => row.done(), )* }
+                }
+            }
+        }
 
         /// A row of the transcript, as clients see it.
         ///
@@ -285,6 +362,99 @@ impl StoredMessage {
     }
 }
 
+fn read<T: Value>(name: &'static str, from: Source<'_>) -> Result<T, ShapeError> {
+    let value = match from {
+        Source::Raw(raw) => T::read(raw),
+        Source::Text(text) => T::of_text(text),
+    };
+    value.map_err(|rule| ShapeError::new(name, rule))
+}
+
+/// Takes a row as its type, without its JSON in between.
+///
+/// The value is what [`StoredMessage::from_json`] reads from the JSON that a
+/// `String` gets of the same row.
+#[derive(Default)]
+pub struct TypedRow {
+    row: Option<Building>,
+    error: Option<ShapeError>,
+    len: usize,
+    scratch: String,
+}
+
+impl core::fmt::Debug for TypedRow {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("TypedRow").finish_non_exhaustive()
+    }
+}
+
+impl TypedRow {
+    /// Takes the row out, with the length of its JSON; the next one may begin.
+    ///
+    /// # Errors
+    /// [`ShapeError`] naming the member that is not as it must be.
+    pub fn take(&mut self) -> Result<(StoredMessage, usize), ShapeError> {
+        let (row, len) = (self.row.take(), core::mem::take(&mut self.len));
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let row = row.ok_or_else(|| ShapeError::new("type", "a known type of row"))?;
+        Ok((row.done()?, len))
+    }
+
+    fn set(&mut self, name: &'static str, from: Source<'_>) {
+        if let (Some(row), None) = (&mut self.row, &self.error) {
+            self.error = row.set(name, from).err();
+        }
+    }
+}
+
+/// The bytes of `,"name":`.
+fn named(name: &str) -> usize {
+    name.len() + 4
+}
+
+impl RowSink for TypedRow {
+    fn begin(&mut self, row_type: &'static str) {
+        self.row = Building::begin(row_type);
+        self.error = None;
+        self.len = "{\"type\":\"\"".len() + row_type.len();
+    }
+
+    fn raw(&mut self, name: &'static str, value: &str) {
+        self.len += named(name) + value.len();
+        self.set(name, Source::Raw(value));
+    }
+
+    fn string(&mut self, name: &'static str, text: &str) {
+        self.len += named(name) + json::quoted_len(text);
+        self.set(name, Source::Text(text));
+    }
+
+    fn pieces(&mut self, name: &'static str, write: impl FnOnce(&mut String)) {
+        let mut value = core::mem::take(&mut self.scratch);
+        value.clear();
+        write(&mut value);
+        self.raw(name, &value);
+        self.scratch = value;
+    }
+
+    fn members(&mut self, inside: &str) {
+        self.len += 1 + inside.len();
+        let object = alloc::format!("{{{inside}}}");
+        for (name, raw) in Object::of(&object).unwrap_or_default().iter() {
+            // The names are those of the row's own fields.
+            if let Some(name) = TurnState::MEMBERS.iter().find(|known| **known == name) {
+                self.set(name, Source::Raw(raw));
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.len += 1;
+    }
+}
+
 #[cfg(feature = "serde")]
 mod serde_impl {
     use super::StoredMessage;
@@ -327,6 +497,33 @@ mod tests {
         }
         assert!(StoredMessage::from_json(r#"{"type":"hologram","id":"h","ts":1}"#).is_err());
         assert!(StoredMessage::from_json(r#"{"type":"user","id":"u","ts":1}"#).is_err());
+    }
+
+    #[test]
+    fn a_row_is_its_type_without_json_in_between() {
+        let mut row = TypedRow::default();
+        row.begin("turn_state");
+        row.string("id", "a\"b\n");
+        row.string("turnId", "t");
+        row.raw("ts", "1.50");
+        row.string("status", "failed");
+        row.members(r#""parentTurnId":"p","branchOfTurnId":"b""#);
+        row.pieces("later", |out| out.push_str("[1]"));
+        row.end();
+        let (typed, len) = row.take().unwrap();
+        let json = typed.to_json();
+        assert_eq!(json.len(), len);
+        assert_eq!(StoredMessage::from_json(&json).unwrap(), typed);
+        row.begin("user");
+        row.string("id", "u");
+        row.raw("ts", "\"no number\"");
+        row.end();
+        assert_eq!(row.take().unwrap_err().field, "ts");
+        row.begin("user");
+        row.string("id", "u");
+        row.raw("ts", "1");
+        row.end();
+        assert_eq!(row.take().unwrap_err(), ShapeError::new("text", "present"));
     }
 
     #[cfg(feature = "serde")]

@@ -61,6 +61,15 @@ pub trait Value: Sized {
     /// # Errors
     /// What the value must be, as a phrase.
     fn read(raw: &str) -> Result<Self, &'static str>;
+    /// The value of a text.
+    ///
+    /// # Errors
+    /// What the value must be, as a phrase.
+    fn of_text(text: &str) -> Result<Self, &'static str> {
+        let mut raw = String::with_capacity(text.len() + 2);
+        json::quote(text, &mut raw);
+        Self::read(&raw)
+    }
     /// Writes the value as JSON text.
     fn write(&self, out: &mut String);
     /// Whether a missing member has a value all the same, and which.
@@ -76,6 +85,9 @@ pub trait Value: Sized {
 impl<T: Value> Value for Option<T> {
     fn read(raw: &str) -> Result<Self, &'static str> {
         T::read(raw).map(Some)
+    }
+    fn of_text(text: &str) -> Result<Self, &'static str> {
+        T::of_text(text).map(Some)
     }
     fn write(&self, out: &mut String) {
         if let Some(value) = self {
@@ -95,6 +107,9 @@ impl Value for String {
         json::unquote(raw)
             .map(alloc::borrow::Cow::into_owned)
             .ok_or("a string")
+    }
+    fn of_text(text: &str) -> Result<Self, &'static str> {
+        Ok(text.to_owned())
     }
     fn write(&self, out: &mut String) {
         json::quote(self, out);
@@ -153,6 +168,11 @@ pub struct Number(Box<str>);
 impl Number {
     /// A number from its JSON text; `None` if it is no finite number.
     pub fn parse(text: &str) -> Option<Self> {
+        // Nearly all are counts and times.
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        if digits && (1..=20).contains(&text.len()) && (text == "0" || !text.starts_with('0')) {
+            return Some(Self(text.into()));
+        }
         let json = Json::parse(text).ok()?;
         let finite = text.parse::<f64>().is_ok_and(f64::is_finite);
         (json.kind() == JsonKind::Number && finite).then(|| Self(json.as_str().into()))

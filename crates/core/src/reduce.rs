@@ -2,12 +2,14 @@
 //!
 //! [`reduce`] is the one path: a running turn, a finished one, a rebuilt index
 //! and a snapshot of the past all come through here. It reads slices of the
-//! events' canonical text and splices them; it parses nothing. Rows are
-//! written with the members and in the order of the wire.
+//! events' canonical text and hands them on; it parses nothing. Rows are
+//! written with the members and in the order of the wire, to a [`RowSink`]:
+//! a `String` gets their JSON, a [`TypedRow`](crate::message::TypedRow) their
+//! type.
 
 use crate::claims::{failure_class, stable_id};
 use crate::event::{Role, Status};
-use crate::item::{Item, Lane, LanePart, Part};
+use crate::item::{ItemRef, Lane, LanePart, Part};
 use crate::json;
 use crate::key::ItemKind;
 use crate::view::{EventView, Field, USAGE};
@@ -29,10 +31,7 @@ pub struct RunFacts {
 impl RunFacts {
     /// The facts of a run, from the event that opens it.
     pub fn of_opening(view: &EventView<'_>, turn_id: &str) -> Self {
-        let mut row = Row {
-            out: String::new(),
-            any: false,
-        };
+        let mut lineage = String::new();
         for (field, name) in [
             (Field::ParentTurnId, "parentTurnId"),
             (Field::RetriedFromTurnId, "retriedFromTurnId"),
@@ -40,12 +39,12 @@ impl RunFacts {
             (Field::BranchOfTurnId, "branchOfTurnId"),
             (Field::ParentSessionId, "parentSessionId"),
         ] {
-            row.field(name, view.raw(field));
+            inside(&mut lineage, name, view.raw(field));
         }
         Self {
             turn_id: turn_id.into(),
             model: view.first_string(&[Field::RouteModelId]).map(Into::into),
-            lineage: row.out,
+            lineage,
         }
     }
 }
@@ -54,14 +53,15 @@ impl RunFacts {
 #[derive(Debug)]
 pub struct Material<'a> {
     /// The item.
-    pub item: &'a Item,
+    pub item: ItemRef<'a>,
     /// The watermark.
     pub through: u64,
     /// The run of its first contribution.
     pub run: &'a RunFacts,
-    /// The events of [`Item::ordinals`], ascending by ordinal.
+    /// The events of [`Item::ordinals`](crate::Item::ordinals), ascending by
+    /// ordinal.
     pub events: &'a [(u64, EventView<'a>)],
-    /// The chunks of [`Item::open_lanes`] at or below the watermark.
+    /// The chunks of [`ItemRef::open_lanes`] at or below the watermark.
     pub chunks: &'a [(LanePart, Vec<EventView<'a>>)],
 }
 
@@ -81,12 +81,12 @@ impl<'a> Material<'a> {
             .and_then(|need| self.event(need.ordinal))
     }
 
-    /// Whether the payload of something that the row is made of is gone.
-    fn is_redacted(&self) -> bool {
+    /// Whether the payload of something that the row is made of is gone;
+    /// `needed` are the ordinals of its events.
+    fn is_redacted(&self, needed: &[u64]) -> bool {
+        let events = needed.iter().filter_map(|ordinal| self.event(*ordinal));
         let chunks = self.chunks.iter().flat_map(|(_, views)| views);
-        self.events
-            .iter()
-            .map(|(_, view)| view)
+        events
             .chain(chunks)
             .any(|view| view.withheld.is_some_and(|whole| whole.payload))
     }
@@ -118,59 +118,102 @@ impl<'a> Material<'a> {
     }
 }
 
-/// Writes the row of an item at a watermark as JSON.
+/// Where the members of a row go, one after another, in the order of the wire.
+pub trait RowSink {
+    /// A row begins; its first member is its type.
+    fn begin(&mut self, row_type: &'static str);
+    /// A member whose value is JSON.
+    fn raw(&mut self, name: &'static str, value: &str);
+    /// A member whose value is text.
+    fn string(&mut self, name: &'static str, text: &str);
+    /// A member whose JSON is written piece by piece.
+    fn pieces(&mut self, name: &'static str, write: impl FnOnce(&mut String));
+    /// Members that are JSON already: the inside of an object, not empty.
+    fn members(&mut self, inside: &str);
+    /// The row is complete.
+    fn end(&mut self);
+}
+
+/// JSON, behind what the text holds already.
+impl RowSink for String {
+    fn begin(&mut self, row_type: &'static str) {
+        self.push_str("{\"type\":\"");
+        self.push_str(row_type);
+        self.push('"');
+    }
+
+    fn raw(&mut self, name: &'static str, value: &str) {
+        // One growth for all of it, mostly none.
+        self.reserve(name.len() + value.len() + 4);
+        self.push_str(",\"");
+        self.push_str(name);
+        self.push_str("\":");
+        self.push_str(value);
+    }
+
+    fn string(&mut self, name: &'static str, text: &str) {
+        self.raw(name, "");
+        json::quote(text, self);
+    }
+
+    fn pieces(&mut self, name: &'static str, write: impl FnOnce(&mut String)) {
+        self.raw(name, "");
+        write(self);
+    }
+
+    fn members(&mut self, inside: &str) {
+        self.push(',');
+        self.push_str(inside);
+    }
+
+    fn end(&mut self) {
+        self.push('}');
+    }
+}
+
+/// Writes the row of an item at a watermark.
 ///
 /// Answers the ordinal of an event that is needed and missing from the
-/// material, in which case nothing useful was written.
+/// material, in which case nothing was written.
 ///
 /// # Errors
 /// The ordinal of the first missing event.
-pub fn reduce(material: &Material<'_>, out: &mut String) -> Result<(), u64> {
-    if let [only] = material.item.need.as_slice() {
-        // The common case needs no list.
-        if only.part != Part::FirstChunk && material.event(only.ordinal).is_none() {
-            return Err(only.ordinal);
+pub fn reduce(material: &Material<'_>, row: &mut impl RowSink) -> Result<(), u64> {
+    let item = &material.item;
+    let mut list = Vec::new();
+    // The common item is one event: no list is made for it.
+    let needed = match item.need {
+        [only] if only.part != Part::FirstChunk => core::slice::from_ref(&only.ordinal),
+        _ => {
+            item.add_ordinals(material.through, &mut list);
+            &list
         }
-    } else {
-        for ordinal in material.item.ordinals(material.through) {
-            if material.event(ordinal).is_none() {
-                return Err(ordinal);
-            }
-        }
-    }
-    let mut row = Row {
-        out: core::mem::take(out),
-        any: false,
     };
-    // Mostly the texts of its events: one allocation serves.
-    let text: usize = material
-        .events
-        .iter()
-        .map(|(_, view)| view.text.len())
-        .sum();
-    row.out.reserve(text + 256);
-    row.out.push('{');
-    match material.item.kind {
-        ItemKind::User | ItemKind::Steer => user(material, &mut row),
-        ItemKind::Assistant => assistant(material, &mut row),
-        ItemKind::Call => tool_call(material, &mut row),
-        ItemKind::Result => tool_result(material, &mut row),
-        ItemKind::Permission => permission(material, &mut row),
-        ItemKind::Usage => usage(material, &mut row),
-        ItemKind::Turn if material.item.position.slot == 4 => step_limit(material, &mut row),
-        ItemKind::Turn => turn_state(material, &mut row),
-        ItemKind::Note => note(material, &mut row),
-        ItemKind::Extension => extension(material, &mut row),
+    let missing = |ordinal: &&u64| material.event(**ordinal).is_none();
+    if let Some(ordinal) = needed.iter().find(missing) {
+        return Err(*ordinal);
     }
-    if material.is_redacted() {
+    row.begin(row_type(item.kind, item.position.slot));
+    match item.kind {
+        ItemKind::User | ItemKind::Steer => user(material, row),
+        ItemKind::Assistant => assistant(material, row),
+        ItemKind::Call => tool_call(material, row),
+        ItemKind::Result => tool_result(material, row),
+        ItemKind::Permission => permission(material, row),
+        ItemKind::Usage => usage(material, row),
+        ItemKind::Turn if item.position.slot == 4 => step_limit(material, row),
+        ItemKind::Turn => turn_state(material, row),
+        ItemKind::Note => note(material, row),
+        ItemKind::Extension => extension(material, row),
+    }
+    if material.is_redacted(needed) {
         row.raw("redacted", "true");
     }
-    row.out.push('}');
-    *out = row.out;
+    row.end();
     Ok(())
 }
 
-/// The row type that an item of this kind gives, for counting.
+/// The type of the row that an item of this kind gives.
 pub fn row_type(kind: ItemKind, slot: u8) -> &'static str {
     match kind {
         ItemKind::User | ItemKind::Steer => "user",
@@ -186,67 +229,52 @@ pub fn row_type(kind: ItemKind, slot: u8) -> &'static str {
     }
 }
 
-/// An object under construction.
-struct Row {
-    out: String,
-    any: bool,
-}
-
-impl Row {
-    fn name(&mut self, name: &str) {
-        if self.any {
-            self.out.push(',');
-        }
-        self.any = true;
-        self.out.push('"');
-        self.out.push_str(name);
-        self.out.push_str("\":");
-    }
-
-    fn raw(&mut self, name: &str, raw: &str) {
-        self.name(name);
-        self.out.push_str(raw);
-    }
-
-    fn string(&mut self, name: &str, text: &str) {
-        self.name(name);
-        json::quote(text, &mut self.out);
-    }
-
-    fn field(&mut self, name: &str, raw: Option<&str>) {
-        if let Some(raw) = raw {
-            self.raw(name, raw);
-        }
-    }
-
-    fn fields(&mut self, view: &EventView<'_>, fields: &[(&str, Field)]) {
-        for (name, field) in fields {
-            self.field(name, view.raw(*field));
-        }
-    }
-
-    fn optional_string(&mut self, name: &str, text: Option<&str>) {
-        if let Some(text) = text {
-            self.string(name, text);
-        }
-    }
-
-    /// Type, id, turn and time.
-    fn envelope(&mut self, material: &Material<'_>, kind: &str, id: &str) {
-        self.string("type", kind);
-        self.string("id", id);
-        self.string("turnId", &material.run.turn_id);
-        self.raw("ts", &material.item.ts);
+/// A member of a row that is not there is not written.
+fn field(row: &mut impl RowSink, name: &'static str, raw: Option<&str>) {
+    if let Some(raw) = raw {
+        row.raw(name, raw);
     }
 }
 
-fn user(material: &Material<'_>, row: &mut Row) {
+fn fields(row: &mut impl RowSink, view: &EventView<'_>, fields: &[(&'static str, Field)]) {
+    for (name, of) in fields {
+        field(row, name, view.raw(*of));
+    }
+}
+
+/// A member of an object that is written as text.
+fn inside(out: &mut String, name: &str, raw: Option<&str>) {
+    let Some(raw) = raw else { return };
+    if !out.is_empty() && !out.ends_with('{') {
+        out.push(',');
+    }
+    out.push('"');
+    out.push_str(name);
+    out.push_str("\":");
+    out.push_str(raw);
+}
+
+fn all_inside(out: &mut String, view: &EventView<'_>, fields: &[(&'static str, Field)]) {
+    for (name, of) in fields {
+        inside(out, name, view.raw(*of));
+    }
+}
+
+/// Id, turn and time, with which every row begins behind its type.
+fn envelope(material: &Material<'_>, row: &mut impl RowSink, id: &str) {
+    row.string("id", id);
+    row.string("turnId", &material.run.turn_id);
+    row.raw("ts", material.item.ts);
+}
+
+fn user(material: &Material<'_>, row: &mut impl RowSink) {
     let Some(view) = material.settled((Lane::Text, 0)) else {
         return;
     };
-    row.envelope(material, "user", &stable_id(view));
+    envelope(material, row, &stable_id(view));
     row.raw("text", view.raw(Field::Text).unwrap_or("\"\""));
-    row.fields(
+    fields(
+        row,
         view,
         &[
             ("displayText", Field::DisplayText),
@@ -258,10 +286,10 @@ fn user(material: &Material<'_>, row: &mut Row) {
     if material.item.kind == ItemKind::Steer {
         row.string("steeringEventId", view.id);
     }
-    row.field("origin", view.raw(Field::TurnOrigin));
+    field(row, "origin", view.raw(Field::TurnOrigin));
 }
 
-fn assistant(material: &Material<'_>, row: &mut Row) {
+fn assistant(material: &Material<'_>, row: &mut impl RowSink) {
     // Ascending by lane, then by part: texts come first.
     let lanes = material.item.lanes(material.through);
     let (texts, thoughts) = lanes.split_at(lanes.partition_point(|(lane, _)| *lane == Lane::Text));
@@ -272,20 +300,16 @@ fn assistant(material: &Material<'_>, row: &mut Row) {
             .flat_map(|lane| material.lane(*lane))
     };
     let id = views().next().map(stable_id).unwrap_or_default();
-    row.envelope(material, "assistant", &id);
-    row.name("text");
-    row.out.push('"');
-    for lane in texts {
-        for view in material.lane(*lane) {
-            row.out.push_str(inner(view.raw(Field::Text)));
-        }
-    }
-    row.out.push('"');
+    envelope(material, row, &id);
+    joined(row, "text", || {
+        let views = texts.iter().flat_map(|lane| material.lane(*lane));
+        views.map(|view| view.raw(Field::Text))
+    });
     let model = views().find_map(|view| view.first_string(&[Field::ModelId]));
     let model = model.or(material.run.model.as_deref());
     row.raw("modelId", model.unwrap_or("\"unknown\""));
     if !thoughts.is_empty() {
-        thinking(material, thoughts, row);
+        row.pieces("thinking", |out| thinking(material, thoughts, out));
     }
     content_order(material, !texts.is_empty(), !thoughts.is_empty(), row);
     let options = texts
@@ -293,45 +317,57 @@ fn assistant(material: &Material<'_>, row: &mut Row) {
         .filter_map(|lane| material.settled(*lane))
         .filter_map(|view| view.raw(Field::ProviderOptions))
         .next_back();
-    row.field("providerOptions", options);
+    field(row, "providerOptions", options);
 }
 
-fn thinking(material: &Material<'_>, parts: &[LanePart], row: &mut Row) {
-    row.name("thinking");
-    row.out.push('{');
-    let outer = core::mem::replace(&mut row.any, false);
-    row.name("text");
-    row.out.push('"');
-    for lane in parts {
-        thinking_text(material.lane(*lane), &mut row.out);
+/// A member that is one text made of several literals. A single one is handed
+/// on as it stands.
+fn joined<'a, I: Iterator<Item = Option<&'a str>>>(
+    row: &mut impl RowSink,
+    name: &'static str,
+    literals: impl Fn() -> I,
+) {
+    let mut some = literals();
+    match (some.next(), some.next()) {
+        (None, _) => row.raw(name, "\"\""),
+        (Some(only), None) => row.raw(name, only.filter(|raw| is_string(raw)).unwrap_or("\"\"")),
+        _ => row.pieces(name, |out| {
+            out.push('"');
+            for literal in literals() {
+                out.push_str(inner(literal));
+            }
+            out.push('"');
+        }),
     }
-    row.out.push('"');
+}
+
+fn thinking(material: &Material<'_>, parts: &[LanePart], out: &mut String) {
+    out.push_str("{\"text\":\"");
+    for lane in parts {
+        thinking_text(material.lane(*lane), out);
+    }
+    out.push('"');
     if let [only] = parts {
         if let Some(view) = material.settled(*only) {
-            row.fields(view, THINKING_EXTRAS);
+            all_inside(out, view, THINKING_EXTRAS);
         }
     } else {
-        row.name("parts");
-        row.out.push('[');
+        out.push_str(",\"parts\":[");
         for (i, lane) in parts.iter().enumerate() {
             if i > 0 {
-                row.out.push(',');
+                out.push(',');
             }
-            row.out.push('{');
-            row.any = false;
-            row.name("text");
-            row.out.push('"');
-            thinking_text(material.lane(*lane), &mut row.out);
-            row.out.push('"');
+            out.push_str("{\"text\":\"");
+            thinking_text(material.lane(*lane), out);
+            out.push('"');
             if let Some(view) = material.settled(*lane) {
-                row.fields(view, THINKING_EXTRAS);
+                all_inside(out, view, THINKING_EXTRAS);
             }
-            row.out.push('}');
+            out.push('}');
         }
-        row.out.push(']');
+        out.push(']');
     }
-    row.out.push('}');
-    row.any = outer;
+    out.push('}');
 }
 
 const THINKING_EXTRAS: &[(&str, Field)] = &[
@@ -348,42 +384,37 @@ fn thinking_text(views: &[EventView<'_>], out: &mut String) {
 
 /// Which of a message's pieces was seen first, told only where it is not the
 /// usual order.
-fn content_order(material: &Material<'_>, text: bool, thinking: bool, row: &mut Row) {
+fn content_order(material: &Material<'_>, text: bool, thinking: bool, row: &mut impl RowSink) {
     let seen = |lane| material.item.first_seen(lane, material.through);
-    let usual = [
-        ("\"thinking\"", seen(Lane::Thinking).filter(|_| thinking)),
-        ("\"text\"", seen(Lane::Text).filter(|_| text)),
-        ("\"tools\"", seen(Lane::Tools)),
+    let mut pieces = [
+        (seen(Lane::Thinking).filter(|_| thinking), "\"thinking\""),
+        (seen(Lane::Text).filter(|_| text), "\"text\""),
+        (seen(Lane::Tools), "\"tools\""),
     ];
-    let mut pieces: Vec<_> = usual
-        .iter()
-        .filter_map(|(name, at)| at.map(|at| (at, *name)))
-        .collect();
-    if pieces.is_sorted_by_key(|(at, _)| *at) {
+    if pieces.iter().filter_map(|(at, _)| *at).is_sorted() {
         return;
     }
+    // Those that were not seen come first, and are left out.
     pieces.sort_by_key(|(at, _)| *at);
-    row.name("contentOrder");
-    row.out.push('[');
-    for (i, (_, name)) in pieces.iter().enumerate() {
-        if i > 0 {
-            row.out.push(',');
+    row.pieces("contentOrder", |out| {
+        out.push('[');
+        for (_, name) in pieces.iter().filter(|(at, _)| at.is_some()) {
+            if !out.ends_with('[') {
+                out.push(',');
+            }
+            out.push_str(name);
         }
-        row.out.push_str(name);
-    }
-    row.out.push(']');
+        out.push(']');
+    });
 }
 
-fn tool_call(material: &Material<'_>, row: &mut Row) {
+fn tool_call(material: &Material<'_>, row: &mut impl RowSink) {
     let Some(view) = material.settled((Lane::Args, 0)) else {
         return;
     };
-    row.envelope(
-        material,
-        "tool_call",
-        &view.text(Field::CallId).unwrap_or_default(),
-    );
-    row.fields(
+    envelope(material, row, &view.text(Field::CallId).unwrap_or_default());
+    fields(
+        row,
         view,
         &[
             ("toolName", Field::Name),
@@ -400,10 +431,18 @@ fn tool_call(material: &Material<'_>, row: &mut Row) {
 }
 
 /// Members that calls and results take from the envelope and the refs.
-fn surface(view: &EventView<'_>, row: &mut Row) {
-    row.optional_string("origin", view.origin);
-    row.optional_string("modelVisibility", view.model_visibility);
-    row.fields(
+fn surface(view: &EventView<'_>, row: &mut impl RowSink) {
+    let texts = [
+        ("origin", view.origin),
+        ("modelVisibility", view.model_visibility),
+    ];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            row.string(name, text);
+        }
+    }
+    fields(
+        row,
         view,
         &[
             ("parentToolCallId", Field::ParentToolCallId),
@@ -431,11 +470,11 @@ const RESULT_KINDS: &[&str] = &[
     "rive_workflow",
 ];
 
-fn tool_result(material: &Material<'_>, row: &mut Row) {
+fn tool_result(material: &Material<'_>, row: &mut impl RowSink) {
     let Some(view) = material.settled((Lane::Result, 0)) else {
         return;
     };
-    row.envelope(material, "tool_result", &stable_id(view));
+    envelope(material, row, &stable_id(view));
     row.raw("toolUseId", view.raw(Field::CallId).unwrap_or("\"\""));
     row.raw(
         "isError",
@@ -452,11 +491,14 @@ fn tool_result(material: &Material<'_>, row: &mut Row) {
     } else {
         // A result of a kind that clients do not know costs its own look and
         // nothing else.
-        row.raw("content", "{\"kind\":\"json\",\"value\":");
-        row.out.push_str(result);
-        row.out.push('}');
+        row.pieces("content", |out| {
+            out.push_str("{\"kind\":\"json\",\"value\":");
+            out.push_str(result);
+            out.push('}');
+        });
     }
-    row.fields(
+    fields(
+        row,
         view,
         &[
             ("durationMs", Field::DurationMs),
@@ -464,35 +506,35 @@ fn tool_result(material: &Material<'_>, row: &mut Row) {
         ],
     );
     if view.is_true(Field::ProviderExecuted) {
-        row.field("providerOutput", view.raw(Field::ProviderOutput));
+        field(row, "providerOutput", view.raw(Field::ProviderOutput));
     }
     surface(view, row);
 }
 
-fn permission(material: &Material<'_>, row: &mut Row) {
+fn permission(material: &Material<'_>, row: &mut impl RowSink) {
     let Some(view) = material.settled((Lane::Decision, 0)) else {
         return;
     };
     let request = material.reference(Part::Request);
     let call = material.reference(Part::Call);
-    row.envelope(
+    envelope(
         material,
-        "permission_decision",
+        row,
         &view.text(Field::DecisionRequestId).unwrap_or_default(),
     );
-    let of = |view: Option<&EventView<'_>>, field| {
+    fn of<'a>(view: Option<&EventView<'a>>, field: Field) -> Option<&'a str> {
         view.and_then(|view| view.first_string(&[field]))
-            .map(String::from)
-    };
+    }
     let tool_id = of(Some(view), Field::ToolCallId)
         .or_else(|| of(request, Field::RequestToolUseId))
         .or_else(|| of(call, Field::CallId));
-    row.raw("toolUseId", tool_id.as_deref().unwrap_or("\"\""));
+    row.raw("toolUseId", tool_id.unwrap_or("\"\""));
     let name = of(Some(view), Field::DecisionToolName)
         .or_else(|| of(request, Field::RequestToolName))
         .or_else(|| of(call, Field::Name));
-    row.raw("toolName", name.as_deref().unwrap_or("\"\""));
-    row.fields(
+    row.raw("toolName", name.unwrap_or("\"\""));
+    fields(
+        row,
         view,
         &[
             ("decision", Field::Decision),
@@ -502,31 +544,33 @@ fn permission(material: &Material<'_>, row: &mut Row) {
             ("riskLevel", Field::RiskLevel),
         ],
     );
-    row.field(
+    field(
+        row,
         "hint",
         request.and_then(|request| request.raw(Field::RequestHint)),
     );
 }
 
-fn usage(material: &Material<'_>, row: &mut Row) {
+fn usage(material: &Material<'_>, row: &mut impl RowSink) {
     let Some(view) = material.settled((Lane::Usage, 0)) else {
         return;
     };
-    row.envelope(material, "token_usage", &stable_id(view));
-    for (field, name) in USAGE {
-        row.field(name, view.raw(*field));
+    envelope(material, row, &stable_id(view));
+    for (of, name) in USAGE {
+        field(row, name, view.raw(*of));
     }
-    row.field(
+    field(
+        row,
         "providerRequestTraceId",
         view.raw(Field::ProviderRequestTraceId),
     );
 }
 
-fn turn_state(material: &Material<'_>, row: &mut Row) {
+fn turn_state(material: &Material<'_>, row: &mut impl RowSink) {
     let Some(view) = material.settled((Lane::Turn, 0)) else {
         return;
     };
-    row.envelope(material, "turn_state", &stable_id(view));
+    envelope(material, row, &stable_id(view));
     let status = match view.status {
         Some(Status::Failed) => "failed",
         Some(Status::Aborted | Status::Cancelled) => "aborted",
@@ -542,37 +586,37 @@ fn turn_state(material: &Material<'_>, row: &mut Row) {
         },
     );
     if !material.run.lineage.is_empty() {
-        row.out.push(',');
-        row.out.push_str(&material.run.lineage);
+        row.members(&material.run.lineage);
     }
     if status == "aborted" {
         row.raw("abortedAt", view.ts);
-        row.field(
+        field(
+            row,
             "abortSource",
             view.first_string(&[Field::AbortSource, Field::DeltaSource]),
         );
     }
     if status == "failed" {
-        row.field("errorClass", failure_class(view));
+        field(row, "errorClass", failure_class(view));
     }
 }
 
-fn step_limit(material: &Material<'_>, row: &mut Row) {
+fn step_limit(material: &Material<'_>, row: &mut impl RowSink) {
     let Some(view) = material.settled((Lane::Turn, 0)) else {
         return;
     };
     let id = alloc::format!("{}:step-limit-notice", view.id);
-    row.envelope(material, "system_note", &id);
+    envelope(material, row, &id);
     row.string("kind", "step_limit");
 }
 
-fn note(material: &Material<'_>, row: &mut Row) {
+fn note(material: &Material<'_>, row: &mut impl RowSink) {
     let Some(view) = material.settled((Lane::Note, 0)) else {
         return;
     };
-    row.envelope(material, "system_note", &stable_id(view));
+    envelope(material, row, &stable_id(view));
     let kind = view.kind();
-    let (kind, fields): (_, &[(&str, Field)]) = match (&*kind, view.role) {
+    let (kind, data): (_, &[(&str, Field)]) = match (&*kind, view.role) {
         ("compaction", _) => (
             "context_compacted",
             &[
@@ -600,20 +644,20 @@ fn note(material: &Material<'_>, row: &mut Row) {
         _ => ("unsupported_event", &[("contentKind", Field::Kind)]),
     };
     row.string("kind", kind);
-    row.name("data");
-    row.out.push('{');
-    let outer = core::mem::replace(&mut row.any, false);
-    row.fields(view, fields);
-    row.out.push('}');
-    row.any = outer;
+    row.pieces("data", |out| {
+        out.push('{');
+        all_inside(out, view, data);
+        out.push('}');
+    });
 }
 
-fn extension(material: &Material<'_>, row: &mut Row) {
+fn extension(material: &Material<'_>, row: &mut impl RowSink) {
     let Some(view) = material.settled((Lane::Note, 0)) else {
         return;
     };
-    row.envelope(material, "extension", &stable_id(view));
-    row.fields(
+    envelope(material, row, &stable_id(view));
+    fields(
+        row,
         view,
         &[
             ("namespace", Field::Namespace),
@@ -623,6 +667,11 @@ fn extension(material: &Material<'_>, row: &mut Row) {
             ("payload", Field::Payload),
         ],
     );
+}
+
+/// Whether raw JSON is a string.
+fn is_string(raw: &str) -> bool {
+    raw.len() >= 2 && raw.starts_with('"')
 }
 
 /// The inside of a raw JSON string. Each literal stands alone, so the insides

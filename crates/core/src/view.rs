@@ -272,14 +272,50 @@ pub const PACKED_PLACE: usize = 7;
 
 /// Where the fields stand in an event's text: sorted by field.
 ///
-/// A reader gets them as they are stored and looks one up by halving, so that
-/// opening an event allocates nothing.
+/// A reader gets them as they are stored and notes which ones are there, so
+/// that opening an event allocates nothing and most looks end at once.
 #[derive(Debug, Clone)]
 pub enum Fields<'a> {
     /// As scanned.
     Scanned(Cow<'a, [Place]>),
-    /// As stored, see [`PACKED_PLACE`].
-    Packed(&'a [u8]),
+    /// As stored.
+    Packed(PackedFields<'a>),
+}
+
+/// Packed places, see [`PACKED_PLACE`], with a bit for each field that is
+/// among them.
+#[derive(Debug, Clone, Copy)]
+pub struct PackedFields<'a> {
+    bytes: &'a [u8],
+    there: [u64; 3],
+}
+
+impl<'a> PackedFields<'a> {
+    /// The places that some bytes hold.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let mut there = [0; 3];
+        for place in bytes.chunks_exact(PACKED_PLACE) {
+            if let [field, ..] = place
+                && let Some(word) = there.get_mut(usize::from(field / 64))
+            {
+                *word |= 1 << (field % 64);
+            }
+        }
+        Self { bytes, there }
+    }
+
+    /// How many places stand before that of a field; `None` where it is not
+    /// there.
+    fn rank(&self, field: u8) -> Option<usize> {
+        let (word, bit) = (usize::from(field / 64), 1 << (field % 64));
+        let within = self.there.get(word)?;
+        if within & bit == 0 {
+            return None;
+        }
+        let before = self.there.iter().take(word).map(|word| word.count_ones());
+        let rank = before.sum::<u32>() + (within & (bit - 1)).count_ones();
+        usize::try_from(rank).ok()
+    }
 }
 
 impl PartialEq for Fields<'_> {
@@ -300,7 +336,7 @@ impl Fields<'_> {
     pub fn len(&self) -> usize {
         match self {
             Self::Scanned(places) => places.len(),
-            Self::Packed(bytes) => bytes.len() / PACKED_PLACE,
+            Self::Packed(packed) => packed.bytes.len() / PACKED_PLACE,
         }
     }
 
@@ -312,9 +348,9 @@ impl Fields<'_> {
     fn place(&self, at: usize) -> Option<Place> {
         match self {
             Self::Scanned(places) => places.get(at).copied(),
-            Self::Packed(bytes) => {
+            Self::Packed(packed) => {
                 let at = at * PACKED_PLACE;
-                let [field, a, b, c, d, e, f] = *bytes.get(at..at + PACKED_PLACE)? else {
+                let [field, a, b, c, d, e, f] = *packed.bytes.get(at..at + PACKED_PLACE)? else {
                     return None;
                 };
                 let wide = |a, b, c| u32::from_le_bytes([a, b, c, 0]);
@@ -327,13 +363,21 @@ impl Fields<'_> {
     fn number(&self, at: usize) -> Option<u8> {
         match self {
             Self::Scanned(places) => places.get(at).map(|(field, ..)| *field as u8),
-            Self::Packed(bytes) => bytes.get(at * PACKED_PLACE).copied(),
+            Self::Packed(packed) => packed.bytes.get(at * PACKED_PLACE).copied(),
         }
     }
 
     /// Where a field stands.
     pub fn find(&self, field: Field) -> Option<(usize, usize)> {
         let wanted = field as u8;
+        if let Self::Packed(packed) = self {
+            let at = packed.rank(wanted)?;
+            // Stored places are sorted and tell each field once.
+            if self.number(at) == Some(wanted) {
+                let (_, offset, length) = self.place(at)?;
+                return Some((offset as usize, length as usize));
+            }
+        }
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = usize::midpoint(low, high);
@@ -368,7 +412,7 @@ impl Fields<'_> {
     pub fn borrowed(&self) -> Fields<'_> {
         match self {
             Self::Scanned(places) => Fields::Scanned(Cow::Borrowed(places)),
-            Self::Packed(bytes) => Fields::Packed(bytes),
+            Self::Packed(packed) => Fields::Packed(*packed),
         }
     }
 }

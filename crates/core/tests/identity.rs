@@ -446,7 +446,7 @@ impl Log {
         let mut row = String::new();
         let run = &self.runs[item.run_no as usize - 1];
         let material = Material {
-            item,
+            item: item.borrowed(),
             through,
             run: &run.facts,
             events: &events,

@@ -146,7 +146,7 @@ fn row(
     }
     let run = preview.run_facts(item.run_no);
     let material = Material {
-        item,
+        item: item.borrowed(),
         through: u64::MAX,
         run: run.ok_or_else(|| missing(item.position.ordinal))?,
         events: &events,

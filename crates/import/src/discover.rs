@@ -19,7 +19,9 @@ pub struct Discovery {
 }
 
 /// Finds session files. A file is taken as it is named; a folder is walked,
-/// and files in it that no format recognizes are passed over.
+/// and files in it that no format recognizes are passed over. A link that is
+/// named is followed, and so is one in a folder that leads to a file; one in a
+/// folder that leads to a folder is not.
 pub fn discover(paths: &[PathBuf], format: Option<Format>) -> Discovery {
     let mut walk = Walk {
         format,
@@ -66,7 +68,7 @@ pub fn known_folders(home: &Path, variable: impl Fn(&str) -> Option<OsString>) -
 struct Walk {
     format: Option<Format>,
     found: Discovery,
-    /// Folders and files by their real paths, since links may lead anywhere,
+    /// Folders and files by their real paths, since several may lead to one,
     /// and the path that led to each first.
     folders: HashMap<PathBuf, usize>,
     files: HashMap<PathBuf, usize>,
@@ -102,10 +104,16 @@ impl Walk {
         paths.sort();
         for path in paths {
             match std::fs::metadata(&path) {
-                Ok(metadata) if metadata.is_dir() => self.folder(&path),
+                // A link may lead anywhere, to the root of all files too.
+                Ok(metadata) if metadata.is_dir() => {
+                    if !path.is_symlink() {
+                        self.folder(&path);
+                    }
+                }
                 Ok(metadata) if metadata.is_file() => self.file(&path),
                 Ok(_) => {}
-                // A link that leads nowhere is no session.
+                // A link that leads nowhere, or to itself, is no session.
+                Err(_) if path.is_symlink() => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => self.refuse(&path, &error),
             }
@@ -143,6 +151,33 @@ impl Walk {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn links_to_files_are_followed_and_links_to_folders_only_where_they_are_named() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let [walked, outside] = ["walked", "outside"].map(|name| dir.path().join(name));
+        let session = b"{\"type\":\"user\",\"sessionId\":\"s\",\"message\":{\"content\":\"hi\"}}\n";
+        for folder in [&walked, &outside] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::fs::write(outside.join("1.jsonl"), session).unwrap();
+        std::fs::write(outside.join("2.jsonl"), session).unwrap();
+        symlink(outside.join("1.jsonl"), walked.join("file.jsonl")).unwrap();
+        symlink(&outside, walked.join("folder")).unwrap();
+        symlink("/", walked.join("root")).unwrap();
+        symlink(&walked, walked.join("loop")).unwrap();
+        symlink(walked.join("b"), walked.join("a")).unwrap();
+        symlink(walked.join("a"), walked.join("b")).unwrap();
+        let found = discover(std::slice::from_ref(&walked), None);
+        assert_eq!(found.files, [walked.join("file.jsonl")]);
+        assert_eq!(found.refused, []);
+        let named = walked.join("folder");
+        let found = discover(std::slice::from_ref(&named), None);
+        assert_eq!(found.files, [named.join("1.jsonl"), named.join("2.jsonl")]);
+        assert_eq!(found.refused, []);
+    }
 
     #[test]
     fn folders_are_walked_and_only_sessions_taken() {

@@ -12,7 +12,7 @@ use folio_core::{Authority, CanonicalEvent, Direction, SessionId};
 use folio_import::{
     BytesSource, CrashPoint, FileSource, ImportOptions, Importer, Outcome, Probe, Source,
 };
-use folio_projector::{Projected, RuntimeEventReadModel, Stats, TranscriptQuery};
+use folio_projector::{Projected, RowForm, RuntimeEventReadModel, Stats, TranscriptQuery};
 use folio_store::{
     AppendBatch, AuthorityChange, ContributionQuery, ItemQuery, NOTES, NewSession, SessionFilter,
     Start, Store, Writer,
@@ -242,14 +242,11 @@ async fn rows_and_notes_are_readable_and_in_place() {
         position: Start::Edge,
         max_items: 1_000,
         max_bytes: usize::MAX >> 1,
+        form: RowForm::Json,
     };
     let model = RuntimeEventReadModel::new(Arc::clone(&bench.store));
     let page = model.read_transcript_page(&query).await.unwrap();
-    assert!(
-        page.rows
-            .iter()
-            .all(|row| matches!(row.row, Projected::Row(_)))
-    );
+    assert!(page.rows().all(|row| matches!(row.row, Projected::Json(_))));
     let query = ContributionQuery {
         through: u64::MAX >> 1,
         direction: Direction::Newer,
@@ -272,7 +269,7 @@ async fn rows_and_notes_are_readable_and_in_place() {
         assert_eq!(view.kind(), "function_response");
     }
     let visible = facts.iter().filter(|fact| fact.visible).count();
-    assert_eq!(outcome.row_count, (page.rows.len() + visible) as u64);
+    assert_eq!(outcome.row_count, (page.len() + visible) as u64);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ mod row;
 mod stats;
 
 pub use read_model::{
-    ProjectedRow, RuntimeEventReadModel, TranscriptProjectionPage, TranscriptQuery,
+    Projected, ProjectedRow, RuntimeEventReadModel, TranscriptProjectionPage, TranscriptQuery,
 };
-pub use row::{Projected, TranscriptProjector, project_row};
+pub use row::{RowForm, TranscriptProjector};
 pub use stats::{Inherited, Stats, Turns, Usage};

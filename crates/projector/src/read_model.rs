@@ -1,10 +1,12 @@
 //! Bounded reads of rows over the port.
 
-use crate::row::{Projected, project_row};
-use folio_core::key::key_hash;
+use crate::row::{RowForm, project, taken};
+use folio_codec::sha256;
+use folio_core::message::TypedRow;
 use folio_core::reduce::row_type;
-use folio_core::{Direction, Position, SessionId};
-use folio_store::{ItemQuery, ReadStats, SessionInfo, Start, Store, StoreError};
+use folio_core::{Direction, Position, SessionId, StoredMessage};
+use folio_store::{FoundItem, ItemQuery, ReadStats, SessionInfo, Start, Store, StoreError};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What one load of events may hold beyond the rows that are asked for.
@@ -23,38 +25,51 @@ pub struct TranscriptQuery {
     pub position: Start,
     /// The most rows.
     pub max_items: usize,
-    /// The most bytes of rows; the first row may exceed it alone.
+    /// The most bytes of rows as JSON, whatever their form; the first row may
+    /// exceed it alone.
     pub max_bytes: usize,
+    /// What rows are made as. A row that is larger than `max_bytes` is JSON in
+    /// any case.
+    pub form: RowForm,
+}
+
+/// A row, or the ordinals for want of which there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Projected<'a> {
+    /// The row as canonical JSON.
+    Json(&'a str),
+    /// The row as its type: its number among
+    /// [`typed`](TranscriptProjectionPage::typed).
+    Typed(usize),
+    /// Events that the row needs are missing or damaged.
+    Gap {
+        /// Their ordinals.
+        ordinals: &'a [u64],
+    },
 }
 
 /// A row with its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProjectedRow {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProjectedRow<'a> {
     /// The item's place.
     pub position: Position,
     /// The item's key.
-    pub key: Box<str>,
+    pub key: &'a str,
     /// The item's revision at the watermark.
     pub revision: u64,
     /// The type of the row, such as `assistant`.
     pub row_type: &'static str,
+    /// The bytes that the row counts for: those of its JSON, 0 for a gap.
+    pub len: usize,
     /// The row, or why there is none.
-    pub row: Projected,
+    pub row: Projected<'a>,
 }
 
-impl ProjectedRow {
-    /// How a cursor names the item.
+impl ProjectedRow<'_> {
+    /// How a cursor names the item: [`key_hash`](folio_core::key::key_hash).
     pub fn hash(&self) -> [u8; 8] {
-        key_hash(&self.key)
-    }
-
-    /// The bytes that the row counts for.
-    #[expect(clippy::len_without_is_empty, reason = "a row is never empty")]
-    pub fn len(&self) -> usize {
-        match &self.row {
-            Projected::Row(row) => row.len(),
-            Projected::Gap { .. } => 0,
-        }
+        let [a, b, c, d, e, f, g, h, ..] = sha256(self.key.as_bytes());
+        [a, b, c, d, e, f, g, h]
     }
 
     /// Whether events are missing, so that there is no row.
@@ -70,14 +85,145 @@ pub struct TranscriptProjectionPage {
     pub session: SessionInfo,
     /// The watermark.
     pub through: u64,
-    /// The rows.
-    pub rows: Vec<ProjectedRow>,
     /// Whether rows lie further in the direction.
     pub more: bool,
     /// Whether rows lie on the other side of the first one.
     pub before: bool,
     /// What it cost.
     pub stats: ReadStats,
+    /// The rows that are typed, in order.
+    pub typed: Vec<StoredMessage>,
+    rows: Rows,
+}
+
+impl TranscriptProjectionPage {
+    /// The rows.
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = ProjectedRow<'_>> {
+        self.rows.made.iter().map(|made| self.rows.row(made))
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.made.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.made.is_empty()
+    }
+}
+
+/// Rows as they are made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Rows {
+    /// Keys, and rows as JSON.
+    text: String,
+    typed: Vec<StoredMessage>,
+    made: Vec<Made>,
+    /// The bytes of the rows as JSON.
+    bytes: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Made {
+    position: Position,
+    key: Range<usize>,
+    revision: u64,
+    row_type: &'static str,
+    len: usize,
+    row: Kept,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kept {
+    /// Behind its key.
+    Json,
+    Typed(usize),
+    Gap(Vec<u64>),
+}
+
+impl Rows {
+    fn row<'a>(&'a self, made: &'a Made) -> ProjectedRow<'a> {
+        let json = made.key.end..made.key.end + made.len;
+        let row = match &made.row {
+            Kept::Json => Projected::Json(self.text.get(json).unwrap_or_default()),
+            Kept::Typed(at) => Projected::Typed(*at),
+            Kept::Gap(ordinals) => Projected::Gap { ordinals },
+        };
+        ProjectedRow {
+            position: made.position,
+            key: self.text.get(made.key.clone()).unwrap_or_default(),
+            revision: made.revision,
+            row_type: made.row_type,
+            len: made.len,
+            row,
+        }
+    }
+
+    /// Makes room for about what was read.
+    fn reserve(&mut self, read: &ReadStats, query: &TranscriptQuery) {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.made.reserve(size(read.items).min(query.max_items));
+        // Beside its texts a row has names, ids and its key.
+        let beside = size(read.items).saturating_mul(160);
+        let text = match query.form {
+            RowForm::Json => size(read.bytes).min(query.max_bytes),
+            RowForm::Typed => {
+                self.typed.reserve(size(read.items).min(query.max_items));
+                0
+            }
+        };
+        self.text.reserve(text.saturating_add(beside));
+    }
+
+    /// Makes the row of an item; answers whether it fits the page.
+    fn add(
+        &mut self,
+        found: &FoundItem<'_>,
+        query: &TranscriptQuery,
+        typed: &mut TypedRow,
+    ) -> Result<bool, StoreError> {
+        let item = &found.material.item;
+        let from = self.text.len();
+        self.text.push_str(item.key);
+        let key = from..self.text.len();
+        let (mut len, mut row) = (0, Kept::Json);
+        let mut done = Ok(());
+        if query.form == RowForm::Typed {
+            done = project(found, typed);
+            if done.is_ok() {
+                let (message, bytes) = taken(typed)?;
+                if bytes <= query.max_bytes {
+                    (len, row) = (bytes, Kept::Typed(self.typed.len()));
+                    self.typed.push(message);
+                }
+            }
+        }
+        if done.is_ok() && row == Kept::Json {
+            done = project(found, &mut self.text);
+            len = self.text.len() - key.end;
+        }
+        if let Err(ordinals) = done {
+            row = Kept::Gap(ordinals);
+        }
+        if !self.made.is_empty() && self.bytes + len > query.max_bytes {
+            self.text.truncate(from);
+            if let Kept::Typed(at) = row {
+                self.typed.truncate(at);
+            }
+            return Ok(false);
+        }
+        self.bytes += len;
+        self.made.push(Made {
+            position: item.position,
+            key,
+            revision: found.revision,
+            row_type: row_type(item.kind, item.position.slot),
+            len,
+            row,
+        });
+        Ok(true)
+    }
 }
 
 /// Item-oriented, bounded reads of a session's transcript.
@@ -110,17 +256,17 @@ impl RuntimeEventReadModel {
         &self,
         query: &TranscriptQuery,
     ) -> Result<TranscriptProjectionPage, StoreError> {
-        let mut rows: Vec<ProjectedRow> = Vec::new();
-        let mut bytes = 0;
+        let mut rows = Rows::default();
+        let mut typed = TypedRow::default();
         let mut first: Option<(SessionInfo, u64, bool)> = None;
         let mut stats = ReadStats::default();
         let mut start = query.position.clone();
         loop {
             // Events may weigh more than their rows, so what was loaded can
             // fill less than the page; then the same snapshot is read on.
-            let page = self
+            let scan = self
                 .store
-                .read_items(
+                .scan_items(
                     &query.session,
                     ItemQuery {
                         through: first
@@ -128,56 +274,41 @@ impl RuntimeEventReadModel {
                             .map(|first| first.1)
                             .or(query.through_ordinal),
                         direction: query.direction,
-                        start: start.clone(),
-                        max_items: query.max_items - rows.len(),
-                        max_bytes: (query.max_bytes - bytes).saturating_add(SLACK),
+                        start,
+                        max_items: query.max_items - rows.made.len(),
+                        max_bytes: (query.max_bytes - rows.bytes).saturating_add(SLACK),
                     },
                 )
                 .await?;
-            stats.items += page.stats.items;
-            stats.events += page.stats.events;
-            stats.bytes += page.stats.bytes;
-            let through = page.through;
-            let (session, _, before) = first
-                .get_or_insert((page.session, through, page.before))
-                .clone();
-            let mut more = page.more;
-            let mut last = None;
-            for loaded in page.items {
-                let row = project_row(&loaded, through);
-                let row = ProjectedRow {
-                    position: loaded.item.position,
-                    row_type: row_type(loaded.item.kind, loaded.item.position.slot),
-                    key: loaded.item.key,
-                    revision: loaded.revision,
-                    row,
-                };
-                if !rows.is_empty() && bytes + row.len() > query.max_bytes {
-                    more = true;
-                    last = None;
-                    break;
+            stats.items += scan.stats.items;
+            stats.events += scan.stats.events;
+            stats.bytes += scan.stats.bytes;
+            rows.reserve(&scan.stats, query);
+            let mut fits = Ok(true);
+            scan.show(|found| {
+                if matches!(fits, Ok(true)) {
+                    fits = rows.add(found, query, &mut typed);
                 }
-                bytes += row.len();
-                last = Some(row.position);
-                rows.push(row);
-            }
-            match last {
-                Some(position)
-                    if more && rows.len() < query.max_items && bytes < query.max_bytes =>
-                {
-                    start = Start::Behind(position);
-                }
+            });
+            let fits = fits?;
+            let (through, more) = (scan.through, scan.more || !fits);
+            let (session, _, before) = first.take().unwrap_or((scan.session, through, scan.before));
+            let room = rows.made.len() < query.max_items && rows.bytes < query.max_bytes;
+            match rows.made.last() {
+                Some(last) if fits && more && room => start = Start::Behind(last.position),
                 _ => {
                     return Ok(TranscriptProjectionPage {
                         session,
                         through,
-                        rows,
                         more,
                         before,
                         stats,
+                        typed: std::mem::take(&mut rows.typed),
+                        rows,
                     });
                 }
             }
+            first = Some((session, through, before));
         }
     }
 }

@@ -229,6 +229,7 @@ async fn rows(
     }
     let head = store.contribution_status(id, NOTES).await?.head;
     let mut after = None;
+    let mut notes = 0;
     loop {
         let query = ContributionQuery {
             through: head,
@@ -238,6 +239,7 @@ async fn rows(
         };
         let facts = store.contributions(id, NOTES, query).await?;
         let count = facts.len();
+        notes += count as u64;
         for stored in facts {
             let fact = stored.fact()?;
             after = Some((fact.anchor, stored.seq));
@@ -246,8 +248,13 @@ async fn rows(
             }
         }
         if count < SLICE {
-            return Ok(rows);
+            break;
         }
+    }
+    if notes == head {
+        Ok(rows)
+    } else {
+        Err(StoreError::facts_missing(NOTES, notes, head))
     }
 }
 

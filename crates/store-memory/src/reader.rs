@@ -7,12 +7,13 @@
 
 use folio_codec::Digest;
 use folio_core::item::{LanePart, Position};
-use folio_core::{Direction, Item};
+use folio_core::{Direction, Item, ItemRef};
 use folio_store::StoreError;
 use folio_store::engine::{Counters, Snapshot};
 use folio_store::rows::{
-    BlobRow, CommitRow, ContribLogRow, EventRow, FactRow, FoundEvent, FoundPack, IdRunRow, LogRow,
-    PackRow, RunRow, ScrubRow, SegRow, SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
+    BlobRow, CommitRow, ContribLogRow, EventRef, EventRow, FactRow, FoundEvent, FoundPack,
+    IdRunRow, LogRow, PackRow, RunRow, ScrubRow, SegRow, SessionRow, SpanRow, StageRow, ViewEntry,
+    ViewRow,
 };
 use imbl::{OrdMap, OrdSet};
 use std::ops::{Bound, RangeBounds};
@@ -109,6 +110,19 @@ impl Tables {
 
     fn run_at(&self, log_no: u64, run_no: u32) -> Option<RunRow> {
         self.runs.get(&(log_no, run_no)).map(|run| (**run).clone())
+    }
+
+    fn items_from(
+        &self,
+        index_no: u64,
+        from: Position,
+        direction: Direction,
+    ) -> impl Iterator<Item = &Item> {
+        let range = match direction {
+            Direction::Newer => (index_no, from)..=(index_no, LAST),
+            Direction::Older => (index_no, FIRST)..=(index_no, from),
+        };
+        walk(&self.items, range, direction).map(|(_, item)| &**item)
     }
 
     fn facts_at<'a>(
@@ -218,6 +232,20 @@ impl Snapshot for Tables {
             .map(|(_, row)| row.clone()))
     }
 
+    fn visit_events(
+        &self,
+        log_no: u64,
+        from: u64,
+        to: u64,
+        visit: &mut dyn FnMut(EventRef<'_>),
+    ) -> Result<(), StoreError> {
+        if from <= to {
+            let rows = self.events.range((log_no, from)..=(log_no, to));
+            rows.for_each(|(_, row)| visit(row.borrowed()));
+        }
+        Ok(())
+    }
+
     fn run(&self, log_no: u64, run_no: u32) -> Result<Option<RunRow>, StoreError> {
         Ok(self.run_at(log_no, run_no))
     }
@@ -257,12 +285,21 @@ impl Snapshot for Tables {
         direction: Direction,
         limit: usize,
     ) -> Result<Vec<Item>, StoreError> {
-        let range = match direction {
-            Direction::Newer => (index_no, from)..=(index_no, LAST),
-            Direction::Older => (index_no, FIRST)..=(index_no, from),
-        };
-        let items = walk(&self.items, range, direction).take(limit);
-        Ok(items.map(|(_, item)| (**item).clone()).collect())
+        let items = self.items_from(index_no, from, direction).take(limit);
+        Ok(items.cloned().collect())
+    }
+
+    fn visit_items(
+        &self,
+        index_no: u64,
+        from: Position,
+        direction: Direction,
+        limit: usize,
+        visit: &mut dyn FnMut(ItemRef<'_>),
+    ) -> Result<(), StoreError> {
+        let items = self.items_from(index_no, from, direction).take(limit);
+        items.for_each(|item| visit(item.borrowed()));
+        Ok(())
     }
 
     fn items_by_hash(&self, index_no: u64, hash: u64) -> Result<Vec<Item>, StoreError> {

@@ -227,7 +227,9 @@ fn rows_of_logs(found: &mut Found, tables: &impl Tables, known: &Known) -> Resul
 }
 
 fn contributions(found: &mut Found, tables: &impl Tables, known: &Known) -> Result<(), Error> {
-    let mut contribs = BTreeSet::new();
+    let mut heads = BTreeMap::new();
+    let mut sources: BTreeMap<u64, u32> = BTreeMap::new();
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     found.rows(tables.contrib_logs()?, |found, key, row: ContribLogRow| {
         found.unless(known.logs.contains_key(&key.0), || {
             format!(
@@ -235,13 +237,30 @@ fn contributions(found: &mut Found, tables: &impl Tables, known: &Known) -> Resu
                 row.contrib_no, key.0
             )
         });
-        contribs.insert(row.contrib_no);
+        heads.insert(row.contrib_no, row.head);
+        *sources.entry(key.0).or_default() += 1;
     })?;
+    for (log_no, row) in &known.logs {
+        let count = sources.get(log_no).copied().unwrap_or(0);
+        found.unless(count == row.sources, || {
+            format!(
+                "log {log_no} has lost a notes log: {count} are found of {}",
+                row.sources
+            )
+        });
+    }
     found.rows(tables.contrib_facts()?, |found, key, _: FactRow| {
-        found.unless(contribs.contains(&key.0), || {
+        *counts.entry(key.0).or_default() += 1;
+        found.unless(heads.contains_key(&key.0), || {
             format!("note {} belongs to no notes log {}", key.1, key.0)
         });
     })?;
+    for (contrib_no, head) in heads {
+        let count = counts.get(&contrib_no).copied().unwrap_or(0);
+        found.unless(count == head, || {
+            format!("notes log {contrib_no} has lost a note: {count} are found of {head}")
+        });
+    }
     let facts = tables.contrib_facts()?;
     let fact = |(contrib_no, _, seq): (u64, u64, u64)| gone::<FactRow>(facts, &(contrib_no, seq));
     found.finders("contrib_items", tables.contrib_items()?, fact)?;

@@ -5,7 +5,7 @@ use crate::check;
 use crate::error::{Error, Refusal, damaged_handle, indeterminate, poisoned, transaction_failed};
 use crate::health::Health;
 use crate::reader::Txn;
-use crate::schema::{self, Layer, Source};
+use crate::schema::{self, FileId, Layer, Source};
 use crate::tables::{Reading, Writing};
 use folio_store::engine::{Capabilities, Engine, ReadWork, WriteWork};
 use folio_store::{ErrorKind, StoreError};
@@ -25,6 +25,8 @@ pub struct RedbEngine {
     source: Source,
     health: Health,
     database: Mutex<Slot>,
+    /// The file that is open.
+    file: Mutex<Option<FileId>>,
     /// One writer at a time.
     writing: Mutex<()>,
     /// A commit failed, and nothing was committed since.
@@ -62,10 +64,12 @@ impl RedbEngine {
         layer: Option<Arc<dyn Layer>>,
     ) -> Result<Self, StoreError> {
         let (source, database) = schema::open(config, layer)?;
+        let file = schema::file_at(source.path());
         Ok(Self {
             source,
             health: Health::default(),
             database: Mutex::new(Slot::Open(Arc::new(database))),
+            file: Mutex::new(file),
             writing: Mutex::default(),
             fence_due: AtomicBool::new(false),
             folder_due: AtomicBool::new(false),
@@ -81,6 +85,8 @@ impl RedbEngine {
             Slot::Open(database) if !self.health.is_broken() => return Ok(Arc::clone(database)),
             Slot::Open(_) | Slot::Lost => {}
         }
+        // What stands there now may be another store.
+        self.is_in_place()?;
         // After an error of the disk redb serves nothing more until the file
         // was opened again; opening repairs what the error left.
         if !give_up(&mut slot) {
@@ -110,6 +116,7 @@ impl RedbEngine {
             return Err(damaged_handle());
         }
         let database = self.database()?;
+        self.is_in_place()?;
         if self.folder_due.load(Ordering::Acquire) {
             self.source
                 .sync_folder()
@@ -123,6 +130,17 @@ impl RedbEngine {
             self.fence_due.store(false, Ordering::Release);
         }
         Ok(database)
+    }
+
+    /// Whether the open file still stands at its path. What is written to one
+    /// that does not is found by nobody.
+    fn is_in_place(&self) -> Result<(), StoreError> {
+        let path = self.source.path();
+        if *lock(&self.file) == schema::file_at(path) {
+            return Ok(());
+        }
+        let (path, why) = (path.to_owned(), Refusal::Moved);
+        Err(Error::Open { path, why }.into())
     }
 
     fn is_open(&self) -> Result<(), StoreError> {
@@ -316,6 +334,7 @@ impl Engine for RedbEngine {
         // Nothing is committed before the folder has kept the new file: what a
         // power cut brings back until then is the old one, whole.
         self.folder_due.store(true, Ordering::Release);
+        *lock(&self.file) = schema::file_at(self.source.path());
         let old = {
             let mut slot = lock(&self.database);
             if matches!(*slot, Slot::Closed) {

@@ -102,6 +102,12 @@ pub enum Refusal {
          close that one first, or use it"
     )]
     Locked,
+    /// The open file has lost its place.
+    #[error(
+        "the file was removed, moved or replaced while the store was open, and nothing more is \
+         written; put it back, or close the store and open it again"
+    )]
+    Moved,
     /// It cannot be read.
     #[error("the database file is damaged ({0}); keep it and restore a copy")]
     Damaged(String),
@@ -120,6 +126,7 @@ impl Refusal {
             Self::Missing | Self::NoDirectory => (ErrorKind::NotFound, "store_missing"),
             Self::Damaged(_) => (ErrorKind::Corrupt, "database_damaged"),
             Self::Locked => (ErrorKind::Unavailable, "store_locked"),
+            Self::Moved => (ErrorKind::Unavailable, "store_moved"),
             Self::Unreachable => (ErrorKind::Unavailable, "store_unreachable"),
         }
     }

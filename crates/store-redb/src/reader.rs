@@ -4,15 +4,17 @@ use crate::error::Error;
 use crate::health::Health;
 use crate::pieces;
 use crate::rows::{Entry, KeyOf, Mark, Row, damaged, open};
-use crate::tables::{Bytes, GREATEST, LEAST, Tables, collect, get, led_by, rows, visit};
-use folio_codec::{Digest, hash64};
-use folio_core::item::{LanePart, Position};
-use folio_core::{Direction, Item};
+use crate::tables::{
+    Bounds, Bytes, GREATEST, LEAST, Tables, collect, get, led_by, rows, visit as visit_range,
+};
+use folio_codec::{Digest, borrow_item, hash64};
+use folio_core::item::{LanePart, Need, Position};
+use folio_core::{Direction, Item, ItemRef};
 use folio_store::StoreError;
 use folio_store::engine::{Counters, Snapshot};
 use folio_store::rows::{
-    BlobRow, ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
-    SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
+    BlobRow, ContribLogRow, EventRef, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow,
+    SegRow, SessionRow, SpanRow, StageRow, ViewEntry, ViewRow, event_checksum, item_checksum,
 };
 use redb::ReadableTable;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -72,6 +74,36 @@ fn run_by(
 /// An event, or the mark of one that is damaged.
 fn event(key: (u64, u64), value: &[u8]) -> FoundEvent {
     open::<EventRow>(&key, value).map_or(FoundEvent::Damaged { ordinal: key.1 }, FoundEvent::Whole)
+}
+
+/// The same, without a copy.
+fn borrowed_event((log_no, ordinal): (u64, u64), value: &[u8]) -> Option<EventRef<'_>> {
+    let (sum, packed) = value.split_first_chunk::<8>()?;
+    let whole = event_checksum(log_no, ordinal, packed) == u64::from_le_bytes(*sum);
+    whole.then(|| EventRef::unpack(ordinal, packed)).flatten()
+}
+
+/// An item, if it is whole.
+fn borrowed_item<'a>(
+    (index_no, ordinal, slot): (u64, u64, u8),
+    value: &'a [u8],
+    need: &'a mut Vec<Need>,
+) -> Option<ItemRef<'a>> {
+    let (sum, packed) = value.split_first_chunk::<8>()?;
+    let position = Position { ordinal, slot };
+    let whole = item_checksum(index_no, position, packed) == u64::from_le_bytes(*sum);
+    whole
+        .then(|| borrow_item(position, packed, need).ok())
+        .flatten()
+}
+
+/// The keys of items from a position on, in a direction.
+fn items_from(index_no: u64, from: Position, direction: Direction) -> Bounds<(u64, u64, u8)> {
+    let at = (index_no, from.ordinal, from.slot);
+    match direction {
+        Direction::Newer => (Included(at), Included((index_no, u64::MAX, u8::MAX))),
+        Direction::Older => (Included((index_no, 0, 0)), Included(at)),
+    }
 }
 
 impl<T: Tables> Snapshot for Txn<'_, T> {
@@ -149,7 +181,7 @@ impl<T: Tables> Snapshot for Txn<'_, T> {
         let bounds = (Included((log_no, from)), Included((log_no, to)));
         self.read(|tables| {
             let mut bytes = 0_usize;
-            visit(tables.events()?, bounds, Direction::Newer, |key, value| {
+            visit_range(tables.events()?, bounds, Direction::Newer, |key, value| {
                 let event = event(key, value);
                 if let FoundEvent::Whole(row) = &event {
                     bytes = bytes.saturating_add(row.body.len());
@@ -161,6 +193,25 @@ impl<T: Tables> Snapshot for Txn<'_, T> {
                 Ok(found.len() < limit)
             })?;
             Ok(found)
+        })
+    }
+
+    fn visit_events(
+        &self,
+        log_no: u64,
+        from: u64,
+        to: u64,
+        visit: &mut dyn FnMut(EventRef<'_>),
+    ) -> Result<(), StoreError> {
+        if from > to {
+            return Ok(());
+        }
+        let bounds = (Included((log_no, from)), Included((log_no, to)));
+        self.read(|tables| {
+            visit_range(tables.events()?, bounds, Direction::Newer, |key, value| {
+                borrowed_event(key, value).into_iter().for_each(&mut *visit);
+                Ok(true)
+            })
         })
     }
 
@@ -228,12 +279,31 @@ impl<T: Tables> Snapshot for Txn<'_, T> {
         direction: Direction,
         limit: usize,
     ) -> Result<Vec<Item>, StoreError> {
-        let at = (index_no, from.ordinal, from.slot);
-        let bounds = match direction {
-            Direction::Newer => (Included(at), Included((index_no, u64::MAX, u8::MAX))),
-            Direction::Older => (Included((index_no, 0, 0)), Included(at)),
-        };
+        let bounds = items_from(index_no, from, direction);
         self.read(|tables| rows(tables.items()?, bounds, direction, limit))
+    }
+
+    fn visit_items(
+        &self,
+        index_no: u64,
+        from: Position,
+        direction: Direction,
+        limit: usize,
+        visit: &mut dyn FnMut(ItemRef<'_>),
+    ) -> Result<(), StoreError> {
+        if limit == 0 {
+            return Ok(());
+        }
+        let (mut count, mut need) = (0, Vec::new());
+        self.read(|tables| {
+            let bounds = items_from(index_no, from, direction);
+            visit_range(tables.items()?, bounds, direction, |key, value| {
+                let item = borrowed_item(key, value, &mut need);
+                visit(item.ok_or_else(|| damaged::<Item>(&key))?);
+                count += 1;
+                Ok(count < limit)
+            })
+        })
     }
 
     fn items_by_hash(&self, index_no: u64, hash: u64) -> Result<Vec<Item>, StoreError> {

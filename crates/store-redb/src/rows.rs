@@ -242,6 +242,7 @@ impl Row for LogRow {
         out.varint(u64::from(self.index_version));
         out.varint(self.index_head);
         out.varint(self.items);
+        out.varint(u64::from(self.sources));
         out.bytes(&encode_tail(&self.tail));
     }
 
@@ -263,6 +264,7 @@ impl Row for LogRow {
             index_version: reader.varint32()?,
             index_head: reader.varint()?,
             items: reader.varint()?,
+            sources: reader.varint32()?,
             tail: decode_tail(reader.bytes()?).ok()?,
         })
     }

@@ -415,6 +415,23 @@ fn is_at(_: &Metadata, _: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
+/// What tells a file from all others.
+pub type FileId = (u64, u64);
+
+/// The file that stands at a path now.
+#[cfg(unix)]
+pub fn file_at(path: &Path) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = fs::metadata(path).ok()?;
+    Some((meta.dev(), meta.ino()))
+}
+
+/// Elsewhere an open file cannot be removed or replaced.
+#[cfg(not(unix))]
+pub fn file_at(_: &Path) -> Option<FileId> {
+    None
+}
+
 /// Makes the name of a new file durable.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) {

@@ -5,7 +5,7 @@ use folio_core::SessionId;
 use folio_store::engine::{Capabilities, Engine};
 use folio_store::{ErrorKind, Store, StoreError};
 use folio_store_redb::{RedbConfig, open};
-use folio_testkit::conformance::{Damage, Need, StorePlace, let_index_age, run};
+use folio_testkit::conformance::{Damage, Need, StorePlace, let_index_age, lose_notes, run};
 use redb::{Database, ReadableTable, TableDefinition};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,6 +45,11 @@ impl Place {
             Damage::OldIndex(id) => {
                 let store = open(&RedbConfig::new(self.file()))?;
                 store.engine().write(&mut |txn| let_index_age(txn, id))?;
+                1
+            }
+            Damage::LostNotes(id) => {
+                let store = open(&RedbConfig::new(self.file()))?;
+                store.engine().write(&mut |txn| lose_notes(txn, id))?;
                 1
             }
             Damage::Event(id, ordinal) => {

@@ -236,6 +236,17 @@ impl SqliteEngine {
             .sum()
     }
 
+    /// How often the read connection, which must be the only one, has run a
+    /// statement since it was last asked.
+    pub(crate) fn runs(&self, sql: &str) -> i32 {
+        let readers = lock(&self.readers);
+        let [conn] = readers.as_slice() else {
+            panic!("there are {} read connections", readers.len());
+        };
+        let statement = conn.prepare_cached(sql).unwrap();
+        statement.reset_status(rusqlite::StatementStatus::Run)
+    }
+
     /// Behaves as after a commit that failed.
     pub(crate) fn demand_fence(&self) {
         self.fence_due.store(true, Ordering::Release);

@@ -3,13 +3,15 @@
 use crate::columns::Columns;
 use crate::error::Error;
 use crate::{keys, sql};
-use folio_codec::{Digest, decode_item, decode_run_facts, decode_tail, hash64, sum};
-use folio_core::item::{Lane, LanePart, Position};
-use folio_core::{Authority, Direction, InvocationId, Item, RunId, SessionId, Spine, TurnId};
+use folio_codec::{Digest, borrow_item, decode_run_facts, decode_tail, hash64, sum};
+use folio_core::item::{Lane, LanePart, Need, Position};
+use folio_core::{
+    Authority, Direction, InvocationId, Item, ItemRef, RunId, SessionId, Spine, TurnId,
+};
 use folio_store::StoreError;
 use folio_store::engine::{Counters, Snapshot};
 use folio_store::rows::{
-    BlobRow, ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
+    BlobRow, ContribLogRow, EventRef, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
     SessionRow, SpanRow, StageRow, ViewRow, entry_checksum, event_checksum, item_checksum,
     piece_checksum,
 };
@@ -31,6 +33,21 @@ impl<'c> Txn<'c> {
         }
     }
 
+    /// All rows of a statement, one after another.
+    fn each(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut read: impl FnMut(Columns<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut rows = statement.query(params)?;
+        while let Some(row) = rows.next()? {
+            read(Columns(row))?;
+        }
+        Ok(())
+    }
+
     /// All rows of a statement.
     pub(crate) fn all<T>(
         &self,
@@ -38,12 +55,11 @@ impl<'c> Txn<'c> {
         params: impl Params,
         mut read: impl FnMut(Columns<'_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
-        let mut statement = self.conn.prepare_cached(sql)?;
-        let mut rows = statement.query(params)?;
         let mut out = Vec::new();
-        while let Some(row) = rows.next()? {
-            out.push(read(Columns(row))?);
-        }
+        self.each(sql, params, |columns| {
+            out.push(read(columns)?);
+            Ok(())
+        })?;
         Ok(out)
     }
 
@@ -67,24 +83,41 @@ impl<'c> Txn<'c> {
         limit: i64,
         max_bytes: usize,
     ) -> Result<Vec<FoundEvent>, Error> {
-        let mut statement = self.conn.prepare_cached(sql::EVENTS)?;
-        let mut rows = statement.query((low, high, limit))?;
         let mut found = Vec::new();
         let mut bytes = 0_usize;
-        let mut least = low;
+        self.walk((low, high), limit, &mut { low }, |ordinal, event| {
+            bytes = bytes.saturating_add(event.map_or(0, |row| row.body.len()));
+            if bytes > max_bytes && !found.is_empty() {
+                return false;
+            }
+            found.push(event.map_or(FoundEvent::Damaged { ordinal }, |row| {
+                FoundEvent::Whole(row.to_row())
+            }));
+            true
+        })?;
+        Ok(found)
+    }
+
+    /// Visits events of a range, damaged ones without their row, until the
+    /// visitor has enough or the engine comes upon a row whose pages are
+    /// broken. `next` is the least key that was not visited.
+    fn walk(
+        &self,
+        (low, high): (i64, i64),
+        limit: i64,
+        next: &mut i64,
+        mut visit: impl FnMut(u64, Option<EventRef<'_>>) -> bool,
+    ) -> Result<(), Error> {
+        let mut statement = self.conn.prepare_cached(sql::EVENTS)?;
+        let mut rows = statement.query((low, high, limit))?;
         while let Some(row) = rows.next()? {
             let columns = Columns(row);
-            let key = next_key(columns, &mut least, high)?;
-            let event = event(key, columns);
-            if let FoundEvent::Whole(row) = &event {
-                bytes = bytes.saturating_add(row.body.len());
-            }
-            if bytes > max_bytes && !found.is_empty() {
+            let key = next_key(columns, next, high)?;
+            if !visit(keys::ordinal_of(key), event(key, columns)) {
                 break;
             }
-            found.push(event);
         }
-        Ok(found)
+        Ok(())
     }
 
     /// The same, one row after another, with a mark in the place of each row
@@ -222,6 +255,32 @@ impl Snapshot for Txn<'_> {
         }
     }
 
+    fn visit_events(
+        &self,
+        log_no: u64,
+        from: u64,
+        to: u64,
+        visit: &mut dyn FnMut(EventRef<'_>),
+    ) -> Result<(), StoreError> {
+        let Some((low, high)) = keys::events(log_no, from, to) else {
+            return Ok(());
+        };
+        let mut next = low;
+        match self.walk((low, high), i64::MAX, &mut next, |_, event| {
+            event.into_iter().for_each(&mut *visit);
+            true
+        }) {
+            // What lies behind a broken page is read row by row.
+            Err(error) if error.sqlite_code() == Some(ErrorCode::DatabaseCorrupt) => {
+                for found in self.broken_range((next, high), i64::MAX, usize::MAX)? {
+                    found.whole().into_iter().for_each(&mut *visit);
+                }
+                Ok(())
+            }
+            done => Ok(done?),
+        }
+    }
+
     fn run(&self, log_no: u64, run_no: u32) -> Result<Option<RunRow>, StoreError> {
         let key = (log_no.cast_signed(), run_no);
         Ok(self.one(sql::RUN, key, |columns| checked_run(log_no, columns))?)
@@ -271,13 +330,34 @@ impl Snapshot for Txn<'_> {
         let Some((low, high)) = keys::items_from(index_no, from, direction) else {
             return Ok(Vec::new());
         };
-        let sql = match direction {
-            Direction::Newer => sql::ITEMS_NEWER,
-            Direction::Older => sql::ITEMS_OLDER,
+        Ok(self.all(
+            items_sql(direction),
+            (low, high, limited(limit)),
+            |columns| item(index_no, columns).ok_or_else(|| damaged_item(index_no, columns.i64(0))),
+        )?)
+    }
+
+    fn visit_items(
+        &self,
+        index_no: u64,
+        from: Position,
+        direction: Direction,
+        limit: usize,
+        visit: &mut dyn FnMut(ItemRef<'_>),
+    ) -> Result<(), StoreError> {
+        let Some((low, high)) = keys::items_from(index_no, from, direction) else {
+            return Ok(());
         };
-        Ok(self.all(sql, (low, high, limited(limit)), |columns| {
-            item(index_no, columns).ok_or_else(|| damaged_item(index_no, columns.i64(0)))
-        })?)
+        let mut need = Vec::new();
+        Ok(self.each(
+            items_sql(direction),
+            (low, high, limited(limit)),
+            |columns| {
+                let item = borrowed_item(index_no, columns, &mut need);
+                visit(item.ok_or_else(|| damaged_item(index_no, columns.i64(0)))?);
+                Ok(())
+            },
+        )?)
     }
 
     fn items_by_hash(&self, index_no: u64, hash: u64) -> Result<Vec<Item>, StoreError> {
@@ -597,9 +677,10 @@ fn log(columns: Columns<'_>) -> Option<LogRow> {
         index_version: columns.small(8)?,
         index_head: columns.u64(9)?,
         items: columns.u64(10)?,
-        tail: decode_tail(columns.bytes(11)?).ok()?,
+        sources: columns.small(11)?,
+        tail: decode_tail(columns.bytes(12)?).ok()?,
     };
-    columns.has_sum(12, row.checksum()).then_some(row)
+    columns.has_sum(13, row.checksum()).then_some(row)
 }
 
 /// The key of an event, which stands behind those before it and not behind
@@ -613,15 +694,13 @@ fn next_key(columns: Columns<'_>, least: &mut i64, high: i64) -> Result<i64, Err
     Ok(key)
 }
 
-fn event(key: i64, columns: Columns<'_>) -> FoundEvent {
+/// An event, if it is whole.
+fn event<'a>(key: i64, columns: Columns<'a>) -> Option<EventRef<'a>> {
     let ordinal = keys::ordinal_of(key);
     let log_no = key.cast_unsigned() >> keys::ORDINAL_BITS;
-    let row = (|| {
-        let packed = columns.bytes(2)?;
-        let whole = columns.has_sum(1, event_checksum(log_no, ordinal, packed));
-        whole.then(|| EventRow::unpack(ordinal, packed)).flatten()
-    })();
-    row.map_or(FoundEvent::Damaged { ordinal }, FoundEvent::Whole)
+    let packed = columns.bytes(2)?;
+    let whole = columns.has_sum(1, event_checksum(log_no, ordinal, packed));
+    whole.then(|| EventRef::unpack(ordinal, packed)).flatten()
 }
 
 fn run(log_no: u64, columns: Columns<'_>) -> Option<RunRow> {
@@ -668,10 +747,28 @@ fn found_by(row: RunRow, is_it: impl FnOnce(&RunRow) -> bool) -> Result<RunRow, 
 
 /// An item, if it is whole.
 pub fn item(index_no: u64, columns: Columns<'_>) -> Option<Item> {
+    borrowed_item(index_no, columns, &mut Vec::new()).map(|item| item.to_item())
+}
+
+/// The same, without a copy.
+fn borrowed_item<'a>(
+    index_no: u64,
+    columns: Columns<'a>,
+    need: &'a mut Vec<Need>,
+) -> Option<ItemRef<'a>> {
     let position = keys::position_of(columns.i64(0)?);
     let packed = columns.bytes(2)?;
     let whole = columns.has_sum(1, item_checksum(index_no, position, packed));
-    whole.then(|| decode_item(position, packed).ok()).flatten()
+    whole
+        .then(|| borrow_item(position, packed, need).ok())
+        .flatten()
+}
+
+fn items_sql(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Newer => sql::ITEMS_NEWER,
+        Direction::Older => sql::ITEMS_OLDER,
+    }
 }
 
 fn damaged_item(index_no: u64, key: Option<i64>) -> Error {

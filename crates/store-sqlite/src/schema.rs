@@ -49,7 +49,8 @@ CREATE TABLE logs (
   log_no INTEGER PRIMARY KEY, family INTEGER NOT NULL, head INTEGER NOT NULL,
   base INTEGER NOT NULL, chain BLOB NOT NULL, drained_seq INTEGER NOT NULL, runs INTEGER NOT NULL,
   index_no INTEGER NOT NULL, index_version INTEGER NOT NULL, index_head INTEGER NOT NULL,
-  items INTEGER NOT NULL, tail BLOB NOT NULL, sum INTEGER NOT NULL) STRICT;
+  items INTEGER NOT NULL, sources INTEGER NOT NULL, tail BLOB NOT NULL,
+  sum INTEGER NOT NULL) STRICT;
 
 -- Which other log holds a fork's events up to an ordinal.
 CREATE TABLE spans (

@@ -91,7 +91,7 @@ pub const SPANS_OF: &str = concat!(
 );
 
 pub const LOG: &str = "SELECT log_no, family, head, base, chain, drained_seq, runs, index_no, \
-     index_version, index_head, items, tail, sum FROM logs WHERE log_no = ?1";
+     index_version, index_head, items, sources, tail, sum FROM logs WHERE log_no = ?1";
 
 pub const EVENT_IDS: &str = "SELECT log_no, ordinal FROM event_ids \
      WHERE family = ?1 AND h = ?2 ORDER BY log_no, ordinal";
@@ -266,11 +266,11 @@ pub const PUT_SESSION: &str = concat!(
 
 pub const UPDATE_LOG: &str = "UPDATE logs SET family = ?2, head = ?3, base = ?4, chain = ?5, \
      drained_seq = ?6, runs = ?7, index_no = ?8, index_version = ?9, index_head = ?10, \
-     items = ?11, tail = ?12, sum = ?13 WHERE log_no = ?1";
+     items = ?11, sources = ?12, tail = ?13, sum = ?14 WHERE log_no = ?1";
 
 pub const INSERT_LOG: &str = "INSERT INTO logs (log_no, family, head, base, chain, drained_seq, \
-     runs, index_no, index_version, index_head, items, tail, sum) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+     runs, index_no, index_version, index_head, items, sources, tail, sum) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 
 pub const PUT_SPAN: &str = concat!(
     "INSERT OR REPLACE INTO spans (",
@@ -517,6 +517,18 @@ pub const ORPHANS: &[(&str, &str)] = &[
     (
         "a notes log belongs to no log",
         "SELECT EXISTS (SELECT 1 FROM contrib_logs WHERE scope NOT IN (SELECT log_no FROM logs))",
+    ),
+    (
+        "a log has lost a notes log",
+        "SELECT EXISTS (SELECT 1 FROM logs WHERE sources <> \
+         (SELECT count(*) FROM contrib_logs WHERE scope = log_no))",
+    ),
+    (
+        "a notes log has lost a note or its place",
+        "SELECT EXISTS (SELECT 1 FROM contrib_logs WHERE \
+         head <> (SELECT count(*) FROM contrib_facts WHERE k BETWEEN c << 33 AND (c + 1 << 33) - 1) \
+         OR head <> (SELECT count(*) FROM contrib_items WHERE contrib_items.c = contrib_logs.c) \
+         OR head <> (SELECT count(*) FROM contrib_ids WHERE contrib_ids.c = contrib_logs.c))",
     ),
     (
         "a piece belongs to no blob",

@@ -169,6 +169,7 @@ impl Txn<'_> {
             row.index_version,
             row.index_head.cast_signed(),
             row.items.cast_signed(),
+            row.sources,
             tail,
             row.checksum().cast_signed(),
         ];

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use folio_store::engine::{Capabilities, Engine};
 use folio_store::{ErrorKind, Store, StoreError};
 use folio_store_sqlite::{SqliteConfig, open};
-use folio_testkit::conformance::{Damage, Need, StorePlace, let_index_age, run};
+use folio_testkit::conformance::{Damage, Need, StorePlace, let_index_age, lose_notes, run};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -51,6 +51,10 @@ impl StorePlace for Place {
             Damage::OldIndex(id) => {
                 let store = open(&SqliteConfig::new(self.file()))?;
                 return store.engine().write(&mut |txn| let_index_age(txn, id));
+            }
+            Damage::LostNotes(id) => {
+                let store = open(&SqliteConfig::new(self.file()))?;
+                return store.engine().write(&mut |txn| lose_notes(txn, id));
             }
         };
         let damaged = rusqlite::Connection::open(self.file())

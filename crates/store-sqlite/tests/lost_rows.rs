@@ -4,8 +4,8 @@
 
 use folio_core::{Direction, Fact, FactOp, ForeignId, SessionId};
 use folio_store::{
-    Admin, AppendBatch, Blobs, ContributionBatch, ItemIndex, ItemQuery, Ledger, NOTES, NewSession,
-    Start, StoreError, ViewBatch, Views,
+    Admin, AppendBatch, Blobs, ContributionBatch, ContributionQuery, Contributions, ItemIndex,
+    ItemQuery, Ledger, NOTES, NewSession, Start, StoreError, ViewBatch, Views,
 };
 use folio_store_sqlite::{SqliteConfig, SqliteStore};
 use folio_testkit::workload::Periodic;
@@ -122,6 +122,77 @@ async fn no_page_is_shorter_for_a_lost_index_row() {
     }
 }
 
+/// How many notes are listed, from both ends.
+async fn notes(place: &Place, store: &SqliteStore) -> Result<usize, StoreError> {
+    let mut counts = Vec::new();
+    for direction in [Direction::Older, Direction::Newer] {
+        let query = ContributionQuery {
+            through: u64::MAX,
+            direction,
+            after: None,
+            max_items: 100,
+        };
+        let found = store.contributions(&place.id, NOTES, query).await?;
+        counts.push(found.len());
+    }
+    assert_eq!(counts[0], counts[1]);
+    Ok(counts[0])
+}
+
+#[tokio::test]
+async fn no_list_of_notes_is_shorter_for_a_lost_row() {
+    for (sql, code) in [
+        ("DELETE FROM contrib_logs", "row_damaged"),
+        ("UPDATE contrib_logs SET scope = 9", "row_damaged"),
+        ("UPDATE contrib_logs SET source = 'x'", "row_damaged"),
+        ("UPDATE logs SET sources = 0", "row_damaged"),
+        ("DELETE FROM contrib_items", "fact_missing"),
+        ("DELETE FROM contrib_items WHERE seq = 1", "fact_missing"),
+        ("DELETE FROM contrib_items WHERE seq = 3", "fact_missing"),
+        ("DELETE FROM contrib_facts", "row_damaged"),
+        (
+            "DELETE FROM contrib_facts WHERE (k & 0xff) = 3",
+            "row_damaged",
+        ),
+    ] {
+        let place = filled().await;
+        let store = place.after(sql);
+        let error = notes(&place, &store).await.unwrap_err();
+        assert_eq!(error.code(), code, "{sql}");
+        let report = store.verify(&place.id).await;
+        assert!(report.map_or(true, |r| !r.findings.is_empty()), "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn no_list_of_notes_is_shorter_for_a_zeroed_block() {
+    const PAGE: usize = 4_096;
+    const BLOCK: usize = 512;
+    let whole = filled().await;
+    let bytes = std::fs::read(&whole.path).unwrap();
+    let mut told = 0;
+    // Rows fill a page from its end.
+    for end in (PAGE..=bytes.len()).step_by(PAGE) {
+        let place = whole.copy();
+        let mut damaged = bytes.clone();
+        damaged[end - BLOCK..end].fill(0);
+        std::fs::write(&place.path, damaged).unwrap();
+        let Ok(store) = folio_store_sqlite::open(&SqliteConfig::new(&place.path)) else {
+            continue;
+        };
+        match notes(&place, &store).await {
+            Ok(count) => assert_eq!(count, 3, "page {}", end / PAGE),
+            Err(_) => told += 1,
+        }
+        if let Ok(report) = store.verify(&place.id).await
+            && report.findings.is_empty()
+        {
+            assert_eq!(report.facts, 3, "page {}", end / PAGE);
+        }
+    }
+    assert_ne!(told, 0, "a page holds the notes");
+}
+
 #[tokio::test]
 async fn verify_compares_every_lookup() {
     for sql in [
@@ -233,6 +304,11 @@ async fn check_finds_what_nothing_leads_to_any_more() {
         (
             "DELETE FROM contrib_facts",
             "a note's place belongs to no note",
+        ),
+        ("DELETE FROM contrib_logs", "a log has lost a notes log"),
+        (
+            "DELETE FROM contrib_items WHERE seq = 2",
+            "a notes log has lost a note or its place",
         ),
         (
             "UPDATE contrib_ids SET seq = 9",

@@ -2,6 +2,7 @@
 //! session, in slices.
 
 use crate::blob;
+use crate::contrib;
 use crate::engine::{Counters, Erase, Snapshot, WriteTxn, Writes};
 use crate::index::{Items, Wanted, open_run};
 use crate::line::{Line, first_at, last_at};
@@ -505,7 +506,15 @@ fn verify_facts(
     log: &LogRow,
     report: &mut VerifyReport,
 ) -> Result<(), StoreError> {
-    for contrib in snapshot.contrib_logs(log.log_no)? {
+    let contribs = snapshot.contrib_logs(log.log_no)?;
+    if let Some(message) = contrib::miscount(log, &contribs) {
+        report.findings.push(Finding {
+            code: "row_damaged",
+            at: None,
+            message,
+        });
+    }
+    for contrib in contribs {
         let mut chain = EMPTY_CHAIN;
         let mut next = 1;
         while next <= contrib.head {

@@ -509,7 +509,7 @@ impl Copy<'_> {
                 ..AppendBatch::native(events)
             };
             self.go_on(first)?;
-            self.to.append(id, batch).await?;
+            self.commit(id, batch).await?;
             (first, events) = (behind, rest);
         }
         Ok(())
@@ -617,8 +617,13 @@ impl Copy<'_> {
             contributions: Some(contributions),
             ..AppendBatch::native(Vec::new())
         };
-        self.to.append(self.source.id(), batch).await?;
-        Ok(())
+        self.commit(self.source.id(), batch).await
+    }
+
+    /// Commits a batch once there is room for it.
+    async fn commit(&self, id: &SessionId, batch: AppendBatch) -> Result<(), StoreError> {
+        let room = self.to.reserve(batch.bytes()).await?;
+        self.to.append_reserved(room, id, batch).await.map(drop)
     }
 
     /// Whether the caller wants to go on.

@@ -7,12 +7,13 @@
 
 use crate::StoreError;
 use crate::rows::{
-    BlobRow, CommitRow, ContribLogRow, EventRow, FactRow, FoundEvent, FoundPack, IdRunRow, LogRow,
-    PackRow, RunRow, ScrubRow, SegRow, SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
+    BlobRow, CommitRow, ContribLogRow, EventRef, EventRow, FactRow, FoundEvent, FoundPack,
+    IdRunRow, LogRow, PackRow, RunRow, ScrubRow, SegRow, SessionRow, SpanRow, StageRow, ViewEntry,
+    ViewRow,
 };
 use folio_codec::Digest;
 use folio_core::item::{LanePart, Position};
-use folio_core::{Direction, Item};
+use folio_core::{Direction, Item, ItemRef};
 
 /// Numbers that a store hands out; each is the last one used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -117,6 +118,21 @@ pub trait Snapshot {
     fn packs(&self, log_no: u64, from: u64, to: u64) -> Result<Vec<FoundPack>, StoreError>;
     /// The ids that count from the greatest number at or below `n` on.
     fn id_run(&self, log_no: u64, stem: &str, n: u64) -> Result<Option<IdRunRow>, StoreError>;
+    /// Hands the whole events from `from` to `to` over, both included,
+    /// ascending, each borrowed until the next one. A damaged event is passed
+    /// over.
+    fn visit_events(
+        &self,
+        log_no: u64,
+        from: u64,
+        to: u64,
+        visit: &mut dyn FnMut(EventRef<'_>),
+    ) -> Result<(), StoreError> {
+        for found in self.events(log_no, from, to, usize::MAX, usize::MAX)? {
+            found.whole().into_iter().for_each(&mut *visit);
+        }
+        Ok(())
+    }
     /// A run by number.
     fn run(&self, log_no: u64, run_no: u32) -> Result<Option<RunRow>, StoreError>;
     /// Runs by number, ascending, behind `after`.
@@ -141,6 +157,20 @@ pub trait Snapshot {
         direction: Direction,
         limit: usize,
     ) -> Result<Vec<Item>, StoreError>;
+    /// Hands the same items over, each borrowed until the next one.
+    fn visit_items(
+        &self,
+        index_no: u64,
+        from: Position,
+        direction: Direction,
+        limit: usize,
+        visit: &mut dyn FnMut(ItemRef<'_>),
+    ) -> Result<(), StoreError> {
+        for item in self.items(index_no, from, direction, limit)? {
+            visit(item.borrowed());
+        }
+        Ok(())
+    }
     /// Items whose identity has this hash: all incarnations.
     fn items_by_hash(&self, index_no: u64, hash: u64) -> Result<Vec<Item>, StoreError>;
     /// Chunks of an item's lane that begin at or above `from` and at or below

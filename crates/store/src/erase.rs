@@ -39,26 +39,30 @@ pub(crate) fn disown(
     is_alive: &dyn Fn(u64) -> Result<bool, StoreError>,
     now: u64,
 ) -> Result<u64, StoreError> {
-    let (session, log) = session_and_log(txn, id.as_str())?;
+    let (session, mut log) = session_and_log(txn, id.as_str())?;
     check(&session)?;
     if session.lease_owner != 0 && is_alive(session.lease_owner)? {
         return Err(session_leased(&session));
     }
     let (counters, scrub) = begin(txn, log.log_no, now)?;
+    let log_no = log.log_no;
+    // Those that are there: a lost one must not keep the session from going.
     let mut erase: Vec<Erase> = txn
-        .contrib_logs(log.log_no)?
+        .contrib_logs(log_no)?
         .into_iter()
         .map(Erase::Contributions)
         .collect();
-    erase.push(Erase::ViewEntries { log_no: log.log_no });
+    erase.push(Erase::ViewEntries { log_no });
     erase.push(Erase::Session(session));
+    log.sources = 0;
     txn.apply(&Writes {
         erase,
         counters: Some(counters),
+        log: Some(log),
         scrubs: vec![scrub],
         ..Writes::default()
     })?;
-    Ok(log.log_no)
+    Ok(log_no)
 }
 
 /// Does the next piece of work on a log whose session is gone; answers whether

@@ -120,10 +120,34 @@ impl StoreError {
         Self::corrupt("projection_gap", message).at(ordinals)
     }
 
+    /// Entries of a contribution log that are missing: `fact_missing`.
+    pub fn facts_missing(source: &str, found: u64, written: u64) -> Self {
+        let message = format!(
+            "{found} of {written} entries of the log {source} are found: keep the files and \
+             verify the session"
+        );
+        Self::corrupt("fact_missing", message)
+    }
+
     /// A request that breaks the contract.
     pub fn invalid(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, code, message)
     }
+}
+
+/// A key as somebody wrote it, for a message: it is seen that it is empty or
+/// has blanks in it, and a long one is cut.
+#[cfg(feature = "embedded")]
+pub(crate) fn quoted(key: &str) -> String {
+    /// The most characters that are told.
+    const MOST: usize = 128;
+    let simple = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
+    if (1..=MOST).contains(&key.len()) && key.chars().all(simple) {
+        return key.to_owned();
+    }
+    let head: String = key.chars().take(MOST).collect();
+    let more = if head.len() < key.len() { "…" } else { "" };
+    format!("{head:?}{more}")
 }
 
 impl fmt::Display for StoreError {

@@ -102,6 +102,8 @@ fn plan(
         index_version: if indexed { PROJECTION_VERSION } else { 0 },
         index_head: if indexed { at } else { 0 },
         items: if indexed { items_until(&line, at)? } else { 0 },
+        // Contributions stay with the parent.
+        sources: 0,
         tail,
     };
     Ok(Plan { log, spans })

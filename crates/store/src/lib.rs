@@ -11,6 +11,8 @@
 mod blob;
 #[cfg(feature = "embedded")]
 mod care;
+#[cfg(feature = "embedded")]
+mod contrib;
 mod copy;
 #[cfg(feature = "embedded")]
 mod embedded;
@@ -24,9 +26,11 @@ mod fork;
 mod index;
 #[cfg(feature = "embedded")]
 mod lease;
-mod line;
 #[cfg(feature = "embedded")]
+mod line;
 pub mod live;
+#[cfg(feature = "embedded")]
+mod packed;
 #[cfg(feature = "embedded")]
 mod page;
 #[cfg(feature = "embedded")]
@@ -35,6 +39,7 @@ pub mod port;
 #[cfg(feature = "embedded")]
 mod redact;
 pub mod rows;
+mod scan;
 #[cfg(feature = "embedded")]
 mod view;
 
@@ -43,3 +48,4 @@ pub use copy::{CopyOptions, CopyOutcome, CopyReport, copy_session};
 pub use embedded::{Embedded, QUEUE_BYTES};
 pub use error::{ErrorKind, StoreError};
 pub use port::*;
+pub use scan::{FoundItem, ItemScan};

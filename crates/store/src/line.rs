@@ -10,10 +10,10 @@
 use crate::StoreError;
 use crate::engine::Snapshot;
 use crate::plan::run_of;
-use crate::rows::{FoundEvent, LogRow, RunRow, SegRow, SpanRow};
+use crate::rows::{EventRef, FoundEvent, LogRow, RunRow, SegRow, SpanRow};
 use folio_core::claims::claims;
 use folio_core::item::{LanePart, Part, Position};
-use folio_core::{Direction, Item, PROJECTION_VERSION, Spine};
+use folio_core::{Direction, Item, ItemRef, PROJECTION_VERSION, Spine};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -233,6 +233,24 @@ impl<'a> Line<'a> {
         Ok(out)
     }
 
+    /// Hands the whole events from `from` to `to` over, both included,
+    /// ascending, each borrowed until the next one.
+    pub(crate) fn visit_events(
+        &self,
+        from: u64,
+        to: u64,
+        visit: &mut dyn FnMut(EventRef<'_>),
+    ) -> Result<(), StoreError> {
+        for stretch in &self.stretches {
+            let (low, high) = (from.max(stretch.from), to.min(stretch.upto));
+            if low <= high {
+                self.snapshot
+                    .visit_events(stretch.log_no, low, high, visit)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The event at an ordinal, if it is whole.
     pub(crate) fn event(&self, ordinal: u64) -> Result<crate::rows::EventRow, StoreError> {
         let found = self.events(ordinal, ordinal, 1, usize::MAX)?;
@@ -398,6 +416,26 @@ impl<'a> Line<'a> {
             }
         }
         Ok(out)
+    }
+
+    /// Hands the same items over, each borrowed until the next one.
+    pub(crate) fn visit_items(
+        &self,
+        from: Position,
+        direction: Direction,
+        limit: usize,
+        visit: &mut dyn FnMut(ItemRef<'_>),
+    ) -> Result<(), StoreError> {
+        if self.is_whole() {
+            return self
+                .snapshot
+                .visit_items(self.log.index_no, from, direction, limit, visit);
+        }
+        // Inherited items are cut first, which makes new ones of them.
+        for item in self.items(from, direction, limit)? {
+            visit(item.borrowed());
+        }
+        Ok(())
     }
 
     /// Items whose positions lie in one stretch, as the newest log that has a

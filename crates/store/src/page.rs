@@ -2,25 +2,31 @@
 //! that they need, from one snapshot.
 
 use crate::engine::Snapshot;
+use crate::error::quoted;
 use crate::line::{LAST_SLOT, Line, first_at, last_at};
+use crate::packed::{Chosen, Items, Packed, Pool, Runs};
 use crate::plan::{preparing, rejected, run_of, session_line};
-use crate::port::{ItemPage, ItemQuery, LoadedItem, ReadStats, SessionInfo, Start, StoredEvent};
-use crate::rows::{EventRow, FoundEvent, LogRow, RunRow, SessionRow};
+use crate::port::{ItemQuery, ReadStats, SessionInfo, Start, StoredEvent};
+use crate::rows::{EventRow, LogRow, SessionRow};
+use crate::scan::{ItemScan, Scanned};
 use crate::{ErrorKind, StoreError};
 use folio_codec::hash64;
 use folio_core::item::{LanePart, Position};
-use folio_core::{Authority, Direction, Item, PROJECTION_VERSION, Spine, key};
+use folio_core::{Authority, Direction, ItemRef, PROJECTION_VERSION, Spine, key};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Needed events this close together are read as one range.
-const NEAR: u64 = 4;
+const NEAR: u64 = 8;
+/// The most bytes for which room is made before the events are read.
+const RESERVED: usize = 1 << 20;
 
-/// Reads items of one snapshot.
-pub(crate) fn read_items(
+/// Gathers the items of a query, and what they are made of, from one snapshot.
+pub(crate) fn gather(
     snapshot: &dyn Snapshot,
     id: &str,
     query: &ItemQuery,
-) -> Result<ItemPage, StoreError> {
+) -> Result<ItemScan, StoreError> {
     let (session, line) = readable(snapshot, id)?;
     let log = &line.log;
     let through = query.through.unwrap_or(log.head);
@@ -40,20 +46,35 @@ pub(crate) fn read_items(
         log,
         through,
         stats: ReadStats::default(),
-        runs: Vec::new(),
     };
-    let (found, more, before) = reader.locate(query)?;
-    let items = reader.load(found, query.max_bytes)?;
-    let (items, cut) = items;
-    let stats = reader.stats;
-    let more = more || cut;
-    Ok(ItemPage {
+    let (items, range, more, before) = reader.locate(query)?;
+    let (chosen, ordinals, spent) = reader.choose(&items, range.clone(), query.max_bytes)?;
+    let mut runs = Runs::default();
+    runs.learn(&line, chosen.iter().map(|chosen| chosen.run_no))?;
+    let pool = reader.events(&chosen, &ordinals, spent)?;
+    // The events of a run stand together.
+    let mut last = None;
+    for event in &pool.events {
+        if last.replace(event.run_no) != Some(event.run_no) {
+            runs.need(&line, event.run_no)?;
+        }
+    }
+    for chosen in &chosen {
+        runs.need(&line, chosen.run_no)?;
+    }
+    Ok(ItemScan {
         session: info(&session, &line)?,
         through,
-        items,
-        more,
+        more: more || chosen.len() < range.len(),
         before,
-        stats,
+        stats: reader.stats,
+        items: Scanned::Packed(Packed {
+            items,
+            chosen,
+            ordinals,
+            pool,
+            runs,
+        }),
     })
 }
 
@@ -122,13 +143,42 @@ pub(crate) fn stored(row: EventRow, spine: &Arc<Spine>) -> StoredEvent {
     }
 }
 
+impl Runs {
+    /// Reads runs at once, where they lie close together.
+    fn learn(
+        &mut self,
+        line: &Line<'_>,
+        wanted: impl Iterator<Item = u32>,
+    ) -> Result<(), StoreError> {
+        let mut wanted: Vec<u32> = wanted.collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let ([first, .., last], count) = (wanted.as_slice(), wanted.len()) else {
+            return Ok(());
+        };
+        let span = usize::try_from(last - first)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1);
+        if span <= count.saturating_mul(2) {
+            self.0 = line.runs(first.saturating_sub(1), span)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a run that is not there yet.
+    fn need(&mut self, line: &Line<'_>, run_no: u32) -> Result<(), StoreError> {
+        if let Err(at) = self.0.binary_search_by_key(&run_no, |run| run.run_no) {
+            self.0.insert(at, run_of(line, run_no)?);
+        }
+        Ok(())
+    }
+}
+
 struct Reader<'a> {
     line: &'a Line<'a>,
     log: &'a LogRow,
     through: u64,
     stats: ReadStats,
-    /// The few runs of a page, the last one used at the end.
-    runs: Vec<(Arc<RunRow>, Arc<Spine>)>,
 }
 
 impl Reader<'_> {
@@ -144,29 +194,36 @@ impl Reader<'_> {
         from: Position,
         direction: Direction,
         limit: usize,
-    ) -> Result<Vec<Item>, StoreError> {
+    ) -> Result<Items, StoreError> {
         let from = match direction {
             Direction::Older => from.min(self.last_position()),
             Direction::Newer => from,
         };
-        let mut items = self.line.items(from, direction, limit)?;
-        self.stats.items += items.len() as u64;
-        let follows = |a: &Item, b: &Item| match direction {
-            Direction::Older => a.number == b.number + 1,
-            Direction::Newer => a.number + 1 == b.number,
-        };
-        let consecutive = items
-            .windows(2)
-            .all(|pair| matches!(pair, [a, b] if follows(a, b)));
+        let mut items = Items::with_capacity(limit);
+        let mut consecutive = true;
+        let mut count = 0;
+        let mut last: Option<u64> = None;
+        let through = self.through;
+        self.line.visit_items(from, direction, limit, &mut |item| {
+            consecutive &= last.is_none_or(|last| match direction {
+                Direction::Older => last == item.number + 1,
+                Direction::Newer => last + 1 == item.number,
+            });
+            last = Some(item.number);
+            count += 1;
+            if item.position.ordinal <= through {
+                items.push(item);
+            }
+        })?;
+        self.stats.items += count as u64;
         let end = match direction {
             Direction::Older => 1,
             Direction::Newer => self.log.items,
         };
-        let ends = items.len() == limit || items.last().is_none_or(|item| item.number == end);
+        let ends = count == limit || last.is_none_or(|last| last == end);
         if !consecutive || !ends {
             return Err(self.lost_rows());
         }
-        items.retain(|item| item.position.ordinal <= self.through);
         Ok(items)
     }
 
@@ -178,9 +235,12 @@ impl Reader<'_> {
         StoreError::corrupt("index_damaged", message)
     }
 
-    /// The items of the page, whether more follow, and whether any lie before
-    /// the first.
-    fn locate(&mut self, query: &ItemQuery) -> Result<(Vec<Item>, bool, bool), StoreError> {
+    /// The items read, which of them are those of the page, whether more
+    /// follow, and whether any lie before the first.
+    fn locate(
+        &mut self,
+        query: &ItemQuery,
+    ) -> Result<(Items, Range<usize>, bool, bool), StoreError> {
         let direction = query.direction;
         let first = first_at(0);
         let edge = match direction {
@@ -221,23 +281,21 @@ impl Reader<'_> {
         let want = query
             .max_items
             .saturating_add(1 + usize::from(skip.is_some()));
-        let mut items = self.items(from, direction, want)?;
-        self.check_start(items.first(), query, skip)?;
-        if skip.is_some() && items.first().map(|item| item.position) == skip {
-            items.remove(0);
-        }
-        let more = items.len() > query.max_items;
-        items.truncate(query.max_items);
+        let items = self.items(from, direction, want)?;
+        self.check_start(items.get(0), query, skip)?;
+        let first = usize::from(skip.is_some() && items.position(0) == skip);
+        let end = items.rows.len().min(first.saturating_add(query.max_items));
+        let more = items.rows.len() > end;
         let before = match &query.start {
             Start::Edge => false,
             Start::Behind(_) => true,
             Start::At(_) | Start::AtOrdinal(_) | Start::Key(_) => {
-                let at = items.first().map(|item| item.position);
+                let at = items.position(first);
                 let others = self.items(at.unwrap_or(from), direction.opposite(), 2)?;
                 others.iter().any(|item| Some(item.position) != at)
             }
         };
-        Ok((items, more, before))
+        Ok((items, first..end, more, before))
     }
 
     fn position_of(&self, wanted: &str) -> Result<Position, StoreError> {
@@ -248,6 +306,7 @@ impl Reader<'_> {
             .find(|item| &*item.key == wanted && item.position.ordinal <= self.through)
             .map(|item| item.position)
             .ok_or_else(|| {
+                let wanted = quoted(wanted);
                 let message = format!("no item {wanted} at watermark {}", self.through);
                 StoreError::new(ErrorKind::NotFound, "item_not_found", message)
             })
@@ -256,7 +315,7 @@ impl Reader<'_> {
     /// What the beginning of a page must be, where it is known.
     fn check_start(
         &mut self,
-        first: Option<&Item>,
+        first: Option<ItemRef<'_>>,
         query: &ItemQuery,
         skip: Option<Position>,
     ) -> Result<(), StoreError> {
@@ -285,87 +344,47 @@ impl Reader<'_> {
         if right { Ok(()) } else { Err(self.lost_rows()) }
     }
 
-    /// Loads what items need until a budget is spent; answers whether some
-    /// were left.
-    fn load(
-        &mut self,
-        items: Vec<Item>,
+    /// Takes items until a budget is spent: the first one in any case. Answers
+    /// them, the ordinals of their events, and what was spent.
+    fn choose(
+        &self,
+        items: &Items,
+        range: Range<usize>,
         max_bytes: usize,
-    ) -> Result<(Vec<LoadedItem>, bool), StoreError> {
-        let mut chosen = Vec::new();
+    ) -> Result<(Vec<Chosen>, Vec<u64>, u64), StoreError> {
+        let mut chosen = Vec::with_capacity(range.len());
+        let mut ordinals = Vec::with_capacity(range.len());
         let mut spent = 0_u64;
-        let total = items.len();
-        for item in items {
-            // A stream that goes on weighs what its chunks hold.
-            let bytes = item.weight.saturating_add(self.lane_bytes(&item)?);
+        for at in range {
+            let Some(item) = items.get(at) else { break };
+            let open = item.open_lanes(self.through);
+            let mut bytes = item.weight;
+            for lane in &open {
+                // A stream that goes on weighs what its chunks hold.
+                let last = self.line.last_seg(item.position, *lane, self.through)?;
+                bytes = bytes.saturating_add(last.map_or(0, |seg| seg.before + seg.bytes));
+            }
             if !chosen.is_empty() && spent.saturating_add(bytes) > max_bytes as u64 {
                 break;
             }
             spent = spent.saturating_add(bytes);
             let mut lanes = Vec::new();
-            let mut last_chunk = None;
-            for lane in item.open_lanes(self.through) {
-                let ordinals = self.chunk_ordinals(&item, lane)?;
-                last_chunk = last_chunk.max(ordinals.last().copied());
-                lanes.push((lane, ordinals));
+            for lane in open {
+                lanes.push((lane, self.chunk_ordinals(&item, lane)?));
             }
-            let own = item.ordinals(self.through);
-            chosen.push((item, own, lanes, last_chunk));
-        }
-        let cut = chosen.len() < total;
-        let mut ordinals: Vec<u64> = chosen
-            .iter()
-            .flat_map(|(_, own, lanes, _)| {
-                let chunks = lanes.iter().flat_map(|(_, ordinals)| ordinals);
-                own.iter().chain(chunks).copied()
-            })
-            .collect();
-        ordinals.sort_unstable();
-        self.learn_runs(chosen.iter().map(|(item, ..)| item.run_no))?;
-        let mut events = self.events(&ordinals)?;
-        let mut loaded = Vec::with_capacity(chosen.len());
-        for (item, own, lanes, last_chunk) in chosen {
-            let mut damaged = Vec::new();
-            let mut take = |ordinals: Vec<u64>| -> Vec<StoredEvent> {
-                let take = ordinals.into_iter().filter_map(|ordinal| {
-                    let event = events.take(ordinal);
-                    if event.is_none() {
-                        damaged.push(ordinal);
-                    }
-                    event
-                });
-                take.collect()
-            };
-            let own = take(own);
-            let chunks = lanes
-                .into_iter()
-                .map(|(lane, ordinals)| (lane, take(ordinals)))
-                .collect();
-            let (run, _) = self.run(item.run_no)?;
-            let revision = item.revision_at(self.through, last_chunk);
-            loaded.push(LoadedItem {
-                item,
-                revision,
-                run,
-                events: own,
-                chunks,
-                damaged,
+            let from = ordinals.len();
+            item.add_ordinals(self.through, &mut ordinals);
+            chosen.push(Chosen {
+                at,
+                run_no: item.run_no,
+                own: from..ordinals.len(),
+                lanes,
             });
         }
-        Ok((loaded, cut))
+        Ok((chosen, ordinals, spent))
     }
 
-    /// How much text an item's open lanes hold.
-    fn lane_bytes(&self, item: &Item) -> Result<u64, StoreError> {
-        let mut bytes = 0;
-        for lane in item.open_lanes(self.through) {
-            let last = self.line.last_seg(item.position, lane, self.through)?;
-            bytes += last.map_or(0, |seg| seg.before + seg.bytes);
-        }
-        Ok(bytes)
-    }
-
-    fn chunk_ordinals(&self, item: &Item, lane: LanePart) -> Result<Vec<u64>, StoreError> {
+    fn chunk_ordinals(&self, item: &ItemRef<'_>, lane: LanePart) -> Result<Vec<u64>, StoreError> {
         const SLICE: usize = 1_024;
         let mut ordinals = Vec::new();
         let mut from = 0;
@@ -382,46 +401,27 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the runs of some items at once, where they lie close together.
-    fn learn_runs(&mut self, wanted: impl Iterator<Item = u32>) -> Result<(), StoreError> {
-        let mut wanted: Vec<u32> = wanted.collect();
-        wanted.sort_unstable();
+    /// The whole events of the chosen items, read as few ranges.
+    fn events(
+        &mut self,
+        chosen: &[Chosen],
+        ordinals: &[u64],
+        spent: u64,
+    ) -> Result<Pool, StoreError> {
+        let chunks = chosen.iter().flat_map(|chosen| &chosen.lanes);
+        let chunks = chunks.flat_map(|(_, ordinals)| ordinals);
+        let mut wanted: Vec<u64> = ordinals.iter().chain(chunks).copied().collect();
+        // Mostly one run, in the direction of the page.
+        wanted.sort();
         wanted.dedup();
-        let ([first, .., last], count) = (wanted.as_slice(), wanted.len()) else {
-            return Ok(());
-        };
-        let span = usize::try_from(last - first)
-            .unwrap_or(usize::MAX)
-            .saturating_add(1);
-        if span > count.saturating_mul(2) {
-            return Ok(());
-        }
-        for run in self.line.runs(first.saturating_sub(1), span)? {
-            let spine = Arc::new(run.spine.clone());
-            self.runs.push((Arc::new(run), spine));
-        }
-        Ok(())
-    }
-
-    /// A run, and its ids as every one of its events shares them.
-    fn run(&mut self, run_no: u32) -> Result<(Arc<RunRow>, Arc<Spine>), StoreError> {
-        let known = self.runs.iter().rev().find(|(run, _)| run.run_no == run_no);
-        if let Some(known) = known {
-            return Ok(known.clone());
-        }
-        let run = run_of(self.line, run_no)?;
-        let spine = Arc::new(run.spine.clone());
-        let known = (Arc::new(run), spine);
-        self.runs.push(known.clone());
-        Ok(known)
-    }
-
-    /// The whole events among some sorted ordinals, which may repeat, read as
-    /// few ranges.
-    fn events(&mut self, ordinals: &[u64]) -> Result<Pool, StoreError> {
-        let mut pool = Pool(Vec::with_capacity(ordinals.len()));
-        let mut last_run: Option<(u32, Arc<Spine>)> = None;
-        let mut rest = ordinals;
+        let mut pool = Pool::default();
+        pool.events.reserve(wanted.len());
+        // Texts, and about so much beside each.
+        let bodies = usize::try_from(spent).unwrap_or(usize::MAX);
+        let bodies = bodies.saturating_add(wanted.len().saturating_mul(128));
+        pool.bodies.reserve(bodies.min(RESERVED));
+        let stats = &mut self.stats;
+        let mut rest = &*wanted;
         while let [first, ..] = rest {
             let near = rest
                 .windows(2)
@@ -430,55 +430,20 @@ impl Reader<'_> {
                 + 1;
             let (range, after) = rest.split_at(near);
             let last = range.last().unwrap_or(first);
-            let limit = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
-            let found = self.line.events(*first, *last, limit, usize::MAX)?;
-            let mut wanted = range;
-            for found in found {
-                let ordinal = found.ordinal();
-                let passed = wanted
-                    .iter()
-                    .take_while(|wanted| **wanted < ordinal)
-                    .count();
-                wanted = wanted.get(passed..).unwrap_or_default();
-                let uses = wanted
-                    .iter()
-                    .take_while(|wanted| **wanted == ordinal)
-                    .count();
-                let FoundEvent::Whole(row) = found else {
-                    continue;
-                };
-                self.stats.events += 1;
-                self.stats.bytes += row.body.len() as u64;
-                if uses > 0 {
-                    let spine = match &last_run {
-                        Some((run_no, spine)) if *run_no == row.run_no => Arc::clone(spine),
-                        _ => self.run(row.run_no)?.1,
-                    };
-                    last_run = Some((row.run_no, Arc::clone(&spine)));
-                    pool.0.push((ordinal, uses, Some(stored(row, &spine))));
+            let mut wanted = range.iter().peekable();
+            self.line.visit_events(*first, *last, &mut |event| {
+                stats.events += 1;
+                stats.bytes += event.body.len() as u64;
+                while wanted
+                    .next_if(|ordinal| **ordinal < event.ordinal)
+                    .is_some()
+                {}
+                if wanted.peek() == Some(&&event.ordinal) {
+                    pool.push(event);
                 }
-            }
+            })?;
             rest = after;
         }
         Ok(pool)
-    }
-}
-
-/// Events on their way to the items that need them: ordinal, how many still
-/// need it, and the event. The last one to need an event gets it.
-struct Pool(Vec<(u64, usize, Option<StoredEvent>)>);
-
-impl Pool {
-    fn take(&mut self, ordinal: u64) -> Option<StoredEvent> {
-        let at = self
-            .0
-            .binary_search_by_key(&ordinal, |(ordinal, ..)| *ordinal);
-        let (_, uses, event) = self.0.get_mut(at.ok()?)?;
-        *uses -= 1;
-        if *uses == 0 {
-            event.take()
-        } else {
-            event.clone()
-        }
     }
 }

@@ -6,6 +6,7 @@
 //! rows to write, or a refusal with nothing to write. `needs` and `plan` are
 //! pure; no adapter decides anything.
 
+use crate::contrib;
 use crate::engine::{Counters, Snapshot, Writes};
 use crate::index::{Items, Wanted, open_run};
 use crate::line::Line;
@@ -211,8 +212,6 @@ pub(crate) struct Found {
     turns: HashMap<String, RunRow>,
     items: Items,
     contrib: Option<ContribLogRow>,
-    /// How many contribution logs the session has, where it would get another.
-    sources: usize,
     facts: Vec<FactRow>,
     /// Cited blobs that are not stored.
     missing: Option<BlobId>,
@@ -241,7 +240,11 @@ pub(crate) fn fetch(
     for spine in &needs.spines {
         let by_id = line.run_by_id(spine.run_id.as_str())?;
         let is_new = by_id.is_none();
-        let by_spine = line.run_by_invocation(spine.invocation_id.as_str())?;
+        // A run that agrees in all its ids needs no second look.
+        let by_spine = match &by_id {
+            Some(run) if run.spine == *spine => None,
+            _ => line.run_by_invocation(spine.invocation_id.as_str())?,
+        };
         for run in [by_id, by_spine].into_iter().flatten() {
             if !runs.iter().any(|known| known.run_no == run.run_no) {
                 runs.push(run);
@@ -268,12 +271,8 @@ pub(crate) fn fetch(
         }
     }
     let contrib = match &batch.source {
-        Some(source) => snapshot.contrib_log(log.log_no, source)?,
+        Some(source) => contrib::log(snapshot, &log, source)?,
         None => None,
-    };
-    let sources = match (&contrib, &batch.source) {
-        (None, Some(_)) => snapshot.contrib_logs(log.log_no)?.len(),
-        _ => 0,
     };
     let mut missing = None;
     for (at, id) in &batch.cites {
@@ -293,7 +292,11 @@ pub(crate) fn fetch(
             facts.extend(snapshot.facts_by_id(contrib.contrib_no, hash)?);
         }
     }
-    let counters = snapshot.counters()?;
+    // Only a new contribution log needs a number.
+    let counters = match (&contrib, &batch.source) {
+        (None, Some(_)) => snapshot.counters()?,
+        _ => Counters::default(),
+    };
     Ok(Found {
         session,
         leased,
@@ -304,7 +307,6 @@ pub(crate) fn fetch(
         turns,
         items,
         contrib,
-        sources,
         facts,
         missing,
         counters,
@@ -473,7 +475,8 @@ pub(crate) fn plan(found: Found, batch: PreparedBatch, now: u64) -> Result<Plan,
             );
         }
     }
-    if new_log && facts.added > 0 && found.sources >= MAX_SOURCES {
+    let new_source = new_log && facts.added > 0;
+    if new_source && planner.log.sources as usize >= MAX_SOURCES {
         let message = format!(
             "session {} has {MAX_SOURCES} contribution logs; no more fit",
             session.session_id
@@ -525,6 +528,7 @@ pub(crate) fn plan(found: Found, batch: PreparedBatch, now: u64) -> Result<Plan,
         }
     }
     let changed = !planner.events.is_empty();
+    planner.log.sources += u32::from(new_source);
     let committed = Committed {
         events: placements,
         high_water: planner.log.head,
@@ -544,7 +548,7 @@ pub(crate) fn plan(found: Found, batch: PreparedBatch, now: u64) -> Result<Plan,
         planner.log.index_head = planner.log.head;
     }
     let mut writes = Writes {
-        log: changed.then_some(planner.log),
+        log: (changed || new_source).then_some(planner.log),
         events: planner.events,
         items,
         segs,
@@ -558,7 +562,7 @@ pub(crate) fn plan(found: Found, batch: PreparedBatch, now: u64) -> Result<Plan,
         .filter(|run| touched.contains(&run.run_no))
         .collect();
     if facts.added > 0 {
-        if new_log && let Some(log) = &facts.log {
+        if new_source && let Some(log) = &facts.log {
             counters.contrib_no = log.contrib_no;
             writes.counters = Some(counters);
         }

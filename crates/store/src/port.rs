@@ -70,9 +70,11 @@
 use crate::StoreError;
 use crate::engine::Capabilities;
 use crate::rows::{RunRow, ViewEntry};
+use crate::scan::{FoundItem, ItemScan};
 use async_trait::async_trait;
 use folio_codec::Digest;
 use folio_core::item::LanePart;
+use folio_core::reduce::Material;
 use folio_core::{
     Authority, CanonicalEvent, Direction, EventId, EventView, Fact, Item, Position, SessionId,
     Spine,
@@ -435,6 +437,45 @@ pub struct LoadedItem {
     pub chunks: Vec<(LanePart, Vec<StoredEvent>)>,
     /// Ordinals that are missing or damaged.
     pub damaged: Vec<u64>,
+}
+
+impl LoadedItem {
+    /// Hands the item over as [`ItemScan::show`] does.
+    pub fn show(&self, through: u64, take: impl FnOnce(&FoundItem<'_>)) {
+        let mut damaged = self.damaged.clone();
+        let events = views(&self.events, &mut damaged);
+        let mut chunks = Vec::with_capacity(self.chunks.len());
+        for (lane, events) in &self.chunks {
+            let views = views(events, &mut damaged).into_iter();
+            chunks.push((*lane, views.map(|(_, view)| view).collect()));
+        }
+        damaged.sort_unstable();
+        damaged.dedup();
+        take(&FoundItem {
+            revision: self.revision,
+            run: &self.run,
+            material: Material {
+                item: self.item.borrowed(),
+                through,
+                run: &self.run.facts,
+                events: &events,
+                chunks: &chunks,
+            },
+            damaged: &damaged,
+        });
+    }
+}
+
+/// Events as readers see them; those that no reader can see are damaged.
+fn views<'a>(events: &'a [StoredEvent], damaged: &mut Vec<u64>) -> Vec<(u64, EventView<'a>)> {
+    let mut views = Vec::with_capacity(events.len());
+    for event in events {
+        match event.view() {
+            Ok(view) => views.push((event.ordinal, view)),
+            Err(_) => damaged.push(event.ordinal),
+        }
+    }
+    views
 }
 
 /// What a read of items cost.
@@ -807,6 +848,13 @@ pub trait ItemIndex: Send + Sync {
     /// `index_stale`, `index_damaged`, `watermark_unknown`, `item_not_found`,
     /// `session_preparing`, `session_rejected`.
     async fn read_items(&self, id: &SessionId, query: ItemQuery) -> Result<ItemPage, StoreError>;
+    /// Reads the same items, packed: without a value of its own for each.
+    ///
+    /// # Errors
+    /// As [`ItemIndex::read_items`].
+    async fn scan_items(&self, id: &SessionId, query: ItemQuery) -> Result<ItemScan, StoreError> {
+        Ok(self.read_items(id, query).await?.into())
+    }
     /// Drops the index and makes it anew from the events.
     async fn rebuild_index(&self, id: &SessionId) -> Result<IndexStatus, StoreError>;
 }

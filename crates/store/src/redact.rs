@@ -3,8 +3,10 @@
 //! An event is shared by every session that reads its log, so all of them
 //! lose the payload, and the generation of each rises.
 
+use crate::contrib;
 use crate::engine::{Erase, Snapshot, WriteTxn, Writes};
 use crate::erase;
+use crate::error::quoted;
 use crate::line::Line;
 use crate::page::{index_stale, readable};
 use crate::plan::run_of;
@@ -163,6 +165,7 @@ fn find(line: &Line<'_>, id: &SessionId, keys: &[String]) -> Result<Targets, Sto
     let mut targets = Targets::default();
     for wanted in keys {
         let missing = || {
+            let wanted = quoted(wanted);
             let message = format!("session {id} has no item {wanted}; nothing was redacted");
             StoreError::new(ErrorKind::NotFound, "item_not_found", message)
         };
@@ -173,10 +176,7 @@ fn find(line: &Line<'_>, id: &SessionId, keys: &[String]) -> Result<Targets, Sto
             continue;
         }
         let (source, local) = wanted.split_once("::").ok_or_else(missing)?;
-        let contrib = line
-            .snapshot()
-            .contrib_log(line.log.log_no, source)?
-            .ok_or_else(missing)?;
+        let contrib = contrib::log(line.snapshot(), &line.log, source)?.ok_or_else(missing)?;
         let rows = line
             .snapshot()
             .facts_by_id(contrib.contrib_no, hash64(local.as_bytes()))?;

@@ -93,6 +93,9 @@ pub struct LogRow {
     pub index_head: u64,
     /// The number of its items.
     pub items: u64,
+    /// The number of the session's contribution logs, so that a lost row of
+    /// one is missed.
+    pub sources: u32,
     /// What must be remembered between events.
     pub tail: Tail,
 }
@@ -112,6 +115,7 @@ impl LogRow {
                 u64::from(self.index_version),
                 self.index_head,
                 self.items,
+                u64::from(self.sources),
             ],
             &[&self.chain, &encode_tail(&self.tail)],
         )
@@ -158,6 +162,45 @@ impl EventRow {
 
     /// Unpacks what [`EventRow::pack`] packed.
     pub fn unpack(ordinal: u64, bytes: &[u8]) -> Option<Self> {
+        EventRef::unpack(ordinal, bytes).map(|row| row.to_row())
+    }
+
+    /// The row, borrowed.
+    pub fn borrowed(&self) -> EventRef<'_> {
+        EventRef {
+            ordinal: self.ordinal,
+            run_no: self.run_no,
+            run_seq: self.run_seq,
+            committed_at: self.committed_at,
+            form: self.form,
+            chain: &self.chain,
+            body: &self.body,
+        }
+    }
+}
+
+/// An [`EventRow`], borrowed from wherever it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventRef<'a> {
+    /// See [`EventRow::ordinal`].
+    pub ordinal: u64,
+    /// See [`EventRow::run_no`].
+    pub run_no: u32,
+    /// See [`EventRow::run_seq`].
+    pub run_seq: u64,
+    /// See [`EventRow::committed_at`].
+    pub committed_at: u64,
+    /// See [`EventRow::form`].
+    pub form: u8,
+    /// See [`EventRow::chain`].
+    pub chain: &'a Digest,
+    /// See [`EventRow::body`].
+    pub body: &'a [u8],
+}
+
+impl<'a> EventRef<'a> {
+    /// Unpacks what [`EventRow::pack`] packed, without a copy.
+    pub fn unpack(ordinal: u64, bytes: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         Some(Self {
             ordinal,
@@ -166,8 +209,21 @@ impl EventRow {
             run_seq: reader.varint()?,
             committed_at: reader.varint()?,
             chain: reader.take(32)?.try_into().ok()?,
-            body: reader.rest().to_vec(),
+            body: reader.rest(),
         })
+    }
+
+    /// The row as a value of its own.
+    pub fn to_row(&self) -> EventRow {
+        EventRow {
+            ordinal: self.ordinal,
+            run_no: self.run_no,
+            run_seq: self.run_seq,
+            committed_at: self.committed_at,
+            form: self.form,
+            chain: *self.chain,
+            body: self.body.to_vec(),
+        }
     }
 }
 
@@ -194,6 +250,14 @@ impl FoundEvent {
         match self {
             Self::Whole(row) => row.ordinal,
             Self::Damaged { ordinal } => *ordinal,
+        }
+    }
+
+    /// The row, borrowed; `None` for a damaged one.
+    pub fn whole(&self) -> Option<EventRef<'_>> {
+        match self {
+            Self::Whole(row) => Some(row.borrowed()),
+            Self::Damaged { .. } => None,
         }
     }
 }

@@ -3,12 +3,12 @@
 use crate::conformance::StorePlace;
 use crate::event::Events;
 use folio_codec::Digest;
-use folio_core::reduce::{Material, reduce};
+use folio_core::reduce::reduce;
 use folio_core::{CanonicalEvent, Direction, Item, SessionId, Spine};
 use folio_store::rows::RunRow;
 use folio_store::{
-    AppendBatch, Committed, ItemPage, ItemQuery, LoadedItem, NewSession, RangeQuery, SessionInfo,
-    Start, Store, StoreError, StoredEvent, VerifyReport,
+    AppendBatch, Committed, FoundItem, ItemPage, ItemQuery, LoadedItem, NewSession, RangeQuery,
+    SessionInfo, Start, Store, StoreError, StoredEvent, VerifyReport,
 };
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -84,30 +84,39 @@ pub async fn stored(store: &dyn Store, session: &SessionId) -> Vec<StoredEvent> 
 
 /// The row of a loaded item.
 pub fn row(loaded: &LoadedItem, through: u64) -> Row {
-    assert!(loaded.damaged.is_empty(), "nothing is damaged here");
-    let events: Vec<_> = loaded
-        .events
-        .iter()
-        .map(|event| (event.ordinal, event.view().unwrap()))
-        .collect();
-    let chunks: Vec<_> = loaded
-        .chunks
-        .iter()
-        .map(|(lane, chunks)| {
-            let views = chunks.iter().map(|event| event.view().unwrap());
-            (*lane, views.collect())
-        })
-        .collect();
-    let material = Material {
-        item: &loaded.item,
-        through,
-        run: &loaded.run.facts,
-        events: &events,
-        chunks: &chunks,
-    };
+    let mut row = None;
+    loaded.show(through, |found| row = Some(row_of(found)));
+    row.expect("an item is shown")
+}
+
+/// The row of an item that was found.
+fn row_of(found: &FoundItem<'_>) -> Row {
+    assert!(found.damaged.is_empty(), "nothing is damaged here");
     let mut json = String::new();
-    reduce(&material, &mut json).expect("everything that a row needs was loaded");
-    (loaded.item.key.clone().into(), loaded.revision, json)
+    reduce(&found.material, &mut json).expect("everything that a row needs was loaded");
+    (found.material.item.key.into(), found.revision, json)
+}
+
+/// A packed read of items is the same read.
+async fn is_packed_alike(store: &dyn Store, id: &SessionId, query: &ItemQuery, page: &ItemPage) {
+    let scan = store.scan_items(id, query.clone()).await.unwrap();
+    if scan.session != page.session {
+        // Another writer has committed in between.
+        return;
+    }
+    assert_eq!(
+        (&scan.session, scan.through, scan.more, scan.before),
+        (&page.session, page.through, page.more, page.before)
+    );
+    assert_eq!(scan.stats, page.stats);
+    let mut packed = Vec::new();
+    scan.show(|found| packed.push((found.run.clone(), row_of(found))));
+    let loaded: Vec<_> = page
+        .items
+        .iter()
+        .map(|item| ((*item.run).clone(), row(item, page.through)))
+        .collect();
+    assert_eq!(packed, loaded);
 }
 
 /// The rows of a page, in its direction.
@@ -148,6 +157,7 @@ pub async fn pages(
     let mut pages: Vec<ItemPage> = Vec::new();
     loop {
         let page = store.read_items(session, query.clone()).await.unwrap();
+        is_packed_alike(store, session, &query, &page).await;
         if let (Start::Behind(last), Some(first)) = (&query.start, page.items.first()) {
             let beyond = match direction {
                 Direction::Newer => first.item.position > *last,

@@ -7,8 +7,8 @@
 
 use async_trait::async_trait;
 use folio_core::SessionId;
-use folio_store::engine::{Capabilities, WriteTxn, Writes};
-use folio_store::{ErrorKind, Store, StoreError};
+use folio_store::engine::{Capabilities, Erase, WriteTxn, Writes};
+use folio_store::{ErrorKind, NOTES, Store, StoreError};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -93,6 +93,9 @@ pub enum Damage<'a> {
     LostItem(&'a SessionId, u64),
     /// The index is one that another build made: [`let_index_age`].
     OldIndex(&'a SessionId),
+    /// The session's notes are gone, and the log's row knows of them:
+    /// [`lose_notes`].
+    LostNotes(&'a SessionId),
 }
 
 /// Marks the index of a session as made by another build.
@@ -106,6 +109,21 @@ pub fn let_index_age(txn: &mut dyn WriteTxn, id: &SessionId) -> Result<(), Store
     log.index_version = 0;
     txn.apply(&Writes {
         log: Some(log),
+        ..Writes::default()
+    })
+}
+
+/// Removes the notes of a session as if their rows were lost: nothing else
+/// hears of it.
+///
+/// # Errors
+/// `session_not_found`, and what the transaction answers.
+pub fn lose_notes(txn: &mut dyn WriteTxn, id: &SessionId) -> Result<(), StoreError> {
+    let missing = || StoreError::no_session(id.as_str());
+    let session = txn.session(id.as_str())?.ok_or_else(missing)?;
+    let notes = txn.contrib_log(session.log_no, NOTES)?;
+    txn.apply(&Writes {
+        erase: notes.map(Erase::Contributions).into_iter().collect(),
         ..Writes::default()
     })
 }

@@ -203,7 +203,7 @@ fn row(
         .collect();
     let run = &runs[item.run_no as usize - 1];
     let material = Material {
-        item,
+        item: item.borrowed(),
         through,
         run: &run.facts,
         events: &own,

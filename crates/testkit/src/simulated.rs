@@ -5,7 +5,7 @@
 //! engine can go wrong, each method the right way; a wrong engine overrides
 //! one of them.
 
-use crate::conformance::{Damage, Need, StorePlace, let_index_age};
+use crate::conformance::{Damage, Need, StorePlace, let_index_age, lose_notes};
 use async_trait::async_trait;
 use folio_codec::Digest;
 use folio_core::item::LanePart;
@@ -605,6 +605,7 @@ impl StorePlace for SimulatedPlace {
         let id = match damage {
             Damage::Event(id, _) | Damage::Item(id, _) | Damage::LostItem(id, _) => id,
             Damage::OldIndex(id) => return let_index_age(&mut state.synced, id),
+            Damage::LostNotes(id) => return lose_notes(&mut state.synced, id),
         };
         let session = state.synced.session(id.as_str())?;
         let session = session.ok_or_else(|| StoreError::no_session(id.as_str()))?;
@@ -615,7 +616,7 @@ impl StorePlace for SimulatedPlace {
             Damage::Event(_, ordinal) => wounds.events.insert((log.log_no, ordinal)),
             Damage::Item(_, ordinal) => wounds.items.insert((log.index_no, ordinal)),
             Damage::LostItem(_, ordinal) => wounds.lost.insert((log.index_no, ordinal)),
-            Damage::OldIndex(_) => false,
+            Damage::OldIndex(_) | Damage::LostNotes(_) => false,
         };
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What a page is asked with, and what it answers.
 
-use folio_core::{Direction, Json, SessionId, Watermarks};
+use folio_core::json::quote;
+use folio_core::{Direction, SessionId, Watermarks};
 use folio_store::ReadStats;
 use std::fmt::Write as _;
 
@@ -81,18 +82,18 @@ impl PageRequest {
     }
 }
 
-/// One entry of a page.
+/// One entry of a page; `R` is what rows are made as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Entry {
+pub enum Entry<R = String> {
     /// A whole row.
     Row {
         /// The item's key.
         key: Box<str>,
         /// Its revision: clients reconcile by key and revision.
         revision: u64,
-        /// The row as canonical JSON.
-        row: String,
+        /// The row: canonical JSON, or its type.
+        row: R,
     },
     /// A part of a row that is larger than a page.
     Fragment {
@@ -131,15 +132,8 @@ impl Entry {
     }
 
     fn write(&self, out: &mut String) {
-        // Writing to a String cannot fail.
-        let _unfailing = match self {
-            Self::Row { key, revision, row } => {
-                write!(
-                    out,
-                    "{{\"key\":{},\"revision\":{revision},\"row\":{row}}}",
-                    Json::string(key)
-                )
-            }
+        match self {
+            Self::Row { key, revision, row } => write_row(out, key, *revision, row),
             Self::Fragment {
                 key,
                 revision,
@@ -147,25 +141,41 @@ impl Entry {
                 total_bytes,
                 digest,
                 data,
-            } => write!(
-                out,
-                "{{\"key\":{},\"revision\":{revision},\"fragment\":{{\"byte_offset\":{byte_offset},\"total_bytes\":{total_bytes},\"digest\":\"sha256:{}\",\"data\":{}}}}}",
-                Json::string(key),
-                hex(digest),
-                Json::string(data),
-            ),
+            } => {
+                out.push_str("{\"key\":");
+                quote(key, out);
+                let digest = hex(digest);
+                // Writing to a String cannot fail.
+                let _unfailing = write!(
+                    out,
+                    ",\"revision\":{revision},\"fragment\":{{\"byte_offset\":{byte_offset},\"total_bytes\":{total_bytes},\"digest\":\"sha256:{digest}\",\"data\":",
+                );
+                quote(data, out);
+                out.push_str("}}");
+            }
             Self::Gap {
                 source,
                 from,
                 to,
                 code,
-            } => write!(
-                out,
-                "{{\"gap\":{{\"source\":{},\"from\":{from},\"to\":{to},\"code\":\"{code}\"}}}}",
-                Json::string(source),
-            ),
-        };
+            } => {
+                out.push_str("{\"gap\":{\"source\":");
+                quote(source, out);
+                let _unfailing =
+                    write!(out, ",\"from\":{from},\"to\":{to},\"code\":\"{code}\"}}}}");
+            }
+        }
     }
+}
+
+/// Writes the entry of a whole row.
+pub(crate) fn write_row(out: &mut String, key: &str, revision: u64, row: &str) {
+    out.reserve(row.len() + key.len() + 64);
+    out.push_str("{\"key\":");
+    quote(key, out);
+    let _unfailing = write!(out, ",\"revision\":{revision},\"row\":");
+    out.push_str(row);
+    out.push('}');
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -177,9 +187,9 @@ fn hex(bytes: &[u8]) -> String {
         })
 }
 
-/// A bounded slice of a transcript.
+/// A bounded slice of a transcript; `R` is what rows are made as.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct Page<R = String> {
     /// The session.
     pub session: SessionId,
     /// How often the session was redacted: rows of an older generation may
@@ -188,7 +198,7 @@ pub struct Page {
     /// The snapshot.
     pub through: Watermarks,
     /// The entries, in the order of the transcript.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<Entry<R>>,
     /// Where older entries go on; `None` if there are none.
     pub older: Option<String>,
     /// Where newer entries go on; `None` if there are none at this snapshot.
@@ -197,33 +207,46 @@ pub struct Page {
     pub stats: ReadStats,
 }
 
-impl Page {
-    /// The page as JSON.
-    pub fn to_json(&self) -> String {
-        let mut out = format!(
-            "{{\"session_id\":{},\"generation\":{},\"through\":{{",
-            Json::string(self.session.as_str()),
-            self.generation
-        );
+impl<R> Page<R> {
+    /// The page as JSON, around entries that are written.
+    pub(crate) fn write(&self, bytes: usize, entries: impl FnOnce(&mut String)) -> String {
+        let mut out = String::with_capacity(bytes + 1_024);
+        out.push_str("{\"session_id\":");
+        quote(self.session.as_str(), &mut out);
+        // Writing to a String cannot fail.
+        let _unfailing = write!(out, ",\"generation\":{},\"through\":{{", self.generation);
         for (i, (source, watermark)) in self.through.iter().enumerate() {
-            let comma = if i > 0 { "," } else { "" };
-            let _unfailing = write!(out, "{comma}{}:{watermark}", Json::string(source));
-        }
-        out.push_str("},\"entries\":[");
-        for (i, entry) in self.entries.iter().enumerate() {
             if i > 0 {
                 out.push(',');
             }
-            entry.write(&mut out);
+            quote(source, &mut out);
+            let _unfailing = write!(out, ":{watermark}");
         }
+        out.push_str("},\"entries\":[");
+        entries(&mut out);
         out.push(']');
-        for (name, cursor) in [("older", &self.older), ("newer", &self.newer)] {
-            let cursor = cursor
-                .as_deref()
-                .map_or("null".to_owned(), |c| Json::string(c).to_string());
-            let _unfailing = write!(out, ",\"{name}\":{cursor}");
+        for (name, cursor) in [(",\"older\":", &self.older), (",\"newer\":", &self.newer)] {
+            out.push_str(name);
+            match cursor {
+                Some(cursor) => quote(cursor, &mut out),
+                None => out.push_str("null"),
+            }
         }
         out.push('}');
         out
+    }
+}
+
+impl Page {
+    /// The page as JSON.
+    pub fn to_json(&self) -> String {
+        self.write(0, |out| {
+            for (i, entry) in self.entries.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                entry.write(out);
+            }
+        })
     }
 }

@@ -3,13 +3,13 @@
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::error::TranscriptError;
 use crate::fragment::cut;
-use crate::page::{Entry, OnGap, Page, PagePosition, PageRequest, Through};
+use crate::page::{Entry, OnGap, Page, PagePosition, PageRequest, Through, write_row};
 use crate::source::{ContributionSource, RuntimeSource, Scan, Scanned};
 use crate::{MAX_BYTES, MAX_ITEMS};
 use folio_codec::sha256;
 use folio_core::cursor::FragmentPlace;
-use folio_core::{Cursor, CursorError, Direction, Position, Watermarks};
-use folio_projector::{Projected, ProjectedRow, RuntimeEventReadModel};
+use folio_core::{Cursor, CursorError, Direction, Position, StoredMessage, Watermarks};
+use folio_projector::{Projected, ProjectedRow, RowForm, RuntimeEventReadModel};
 use folio_store::{Start, Store, StoreError};
 use std::sync::Arc;
 
@@ -54,6 +54,13 @@ struct Plan {
     cursor: Option<Cursor>,
 }
 
+impl Plan {
+    /// Where in a row the page goes on.
+    fn fragment(&self) -> Option<FragmentPlace> {
+        self.cursor.as_ref().and_then(|cursor| cursor.fragment)
+    }
+}
+
 impl TranscriptService {
     /// Reads from a store.
     pub fn new(store: Arc<dyn Store>) -> Self {
@@ -70,9 +77,65 @@ impl TranscriptService {
     /// `session_preparing`, `watermark_unknown`, `item_not_found`,
     /// `index_stale`, and `projection_gap` unless gaps are to be marked.
     pub async fn read_page(&self, request: &PageRequest) -> Result<Page, TranscriptError> {
-        check_bounds(request)?;
         let plan = self.plan(request)?;
-        let fragment = plan.cursor.as_ref().and_then(|cursor| cursor.fragment);
+        let pages = self.scan(request, &plan, RowForm::Json).await?;
+        if let Some(fragment) = pages.fragment()? {
+            return Ok(fragment);
+        }
+        pages.rows(|row| match row {
+            Projected::Json(text) => Some(text.to_owned()),
+            Projected::Typed(_) | Projected::Gap { .. } => None,
+        })
+    }
+
+    /// Reads a page whose rows are typed. It has the entries and cursors that
+    /// [`read_page`](Self::read_page) gives; fragments are JSON there, too.
+    ///
+    /// # Errors
+    /// As [`read_page`](Self::read_page), and `undecodable` where a row does
+    /// not fit its type.
+    pub async fn read_typed_page(
+        &self,
+        request: &PageRequest,
+    ) -> Result<Page<StoredMessage>, TranscriptError> {
+        let plan = self.plan(request)?;
+        // What goes on inside of a row goes on inside of its JSON.
+        let form = match plan.fragment() {
+            Some(_) => RowForm::Json,
+            None => RowForm::Typed,
+        };
+        let mut pages = self.scan(request, &plan, form).await?;
+        if let Some(fragment) = pages.fragment()? {
+            return Ok(fragment);
+        }
+        let mut typed = std::mem::take(&mut pages.scanned.typed).into_iter();
+        pages.rows(|row| match row {
+            Projected::Gap { .. } => None,
+            Projected::Json(_) | Projected::Typed(_) => typed.next(),
+        })
+    }
+
+    /// Reads a page as JSON: what [`Page::to_json`] gives of
+    /// [`read_page`](Self::read_page), without a value of its own for each
+    /// entry.
+    ///
+    /// # Errors
+    /// As [`read_page`](Self::read_page).
+    pub async fn encode_page(&self, request: &PageRequest) -> Result<String, TranscriptError> {
+        let plan = self.plan(request)?;
+        let pages = self.scan(request, &plan, RowForm::Json).await?;
+        match pages.fragment()? {
+            Some(fragment) => Ok(fragment.to_json()),
+            None => pages.encode(),
+        }
+    }
+
+    async fn scan<'a>(
+        &'a self,
+        request: &'a PageRequest,
+        plan: &'a Plan,
+        form: RowForm,
+    ) -> Result<Pages<'a>, TranscriptError> {
         let scanned = self
             .runtime
             .scan(Scan {
@@ -80,37 +143,32 @@ impl TranscriptService {
                 through: plan.through,
                 direction: plan.direction,
                 start: plan.start.clone(),
-                max_items: if fragment.is_some() {
+                max_items: if plan.fragment().is_some() {
                     1
                 } else {
                     request.max_items
                 },
                 max_bytes: request.max_bytes,
+                form,
             })
             .await?;
-        let session = &scanned.session;
         if plan
             .cursor
             .as_ref()
-            .is_some_and(|cursor| cursor.incarnation != session.incarnation)
+            .is_some_and(|cursor| cursor.incarnation != scanned.session.incarnation)
         {
             return Err(CursorError::Incarnation.into());
         }
-        let pages = Pages {
+        Ok(Pages {
             request,
-            plan: &plan,
+            plan,
             scanned,
             source: self.runtime.name(),
-        };
-        match (fragment, pages.scanned.rows.first()) {
-            (Some(place), Some(row)) if !row.is_gap() => pages.next_fragment(row, place),
-            (Some(_), None) => Err(CursorError::ItemChanged.into()),
-            (None, Some(row)) if row.len() > request.max_bytes => pages.first_fragment(row),
-            _ => pages.rows(),
-        }
+        })
     }
 
     fn plan(&self, request: &PageRequest) -> Result<Plan, TranscriptError> {
+        check_bounds(request)?;
         let name = self.runtime.name();
         let asked = match &request.through {
             Through::Latest => None,
@@ -230,7 +288,11 @@ impl Pages<'_> {
         Watermarks::from([(self.source.into(), self.scanned.through)])
     }
 
-    fn page(&self, entries: Vec<Entry>, older: Option<String>, newer: Option<String>) -> Page {
+    fn page<R>(
+        &self,
+        entries: Vec<Entry<R>>,
+        (older, newer): (Option<String>, Option<String>),
+    ) -> Page<R> {
         Page {
             session: self.request.session.clone(),
             generation: self.scanned.session.generation,
@@ -242,27 +304,77 @@ impl Pages<'_> {
         }
     }
 
-    /// A page of whole rows.
-    fn rows(mut self) -> Result<Page, TranscriptError> {
-        let rows = std::mem::take(&mut self.scanned.rows);
+    /// The cursors of a page of whole rows; one is made only where something
+    /// lies beyond it.
+    fn cursors(&self) -> (Option<String>, Option<String>) {
         let (onward, back) = (self.plan.direction, self.plan.direction.opposite());
-        // A cursor is made only where something lies beyond it.
-        let at = |row: &ProjectedRow, direction| {
+        let at = |row: ProjectedRow<'_>, direction| {
             self.cursor(direction, (row.position, row.hash()), None)
         };
-        let last = rows.last().filter(|_| self.scanned.more);
-        let ahead = last.map(|row| at(row, onward));
-        let behind = self.scanned.before.then(|| match rows.first() {
-            Some(row) => at(row, back),
-            None => self.cursor(back, (self.start_position(), NO_ITEM), None),
-        });
-        let entries = rows.into_iter().map(|row| self.entry(row));
-        let mut entries = entries.collect::<Result<Vec<_>, _>>()?;
-        if onward == Direction::Older {
+        let ahead = self.scanned.more.then(|| self.scanned.rows().next_back());
+        let ahead = ahead.flatten().map(|row| at(row, onward));
+        let behind = self
+            .scanned
+            .before
+            .then(|| match self.scanned.rows().next() {
+                Some(row) => at(row, back),
+                None => self.cursor(back, (self.start_position(), NO_ITEM), None),
+            });
+        match onward {
+            Direction::Older => (ahead, behind),
+            Direction::Newer => (behind, ahead),
+        }
+    }
+
+    /// A page of whole rows, of which `make` makes what they are to be.
+    fn rows<R>(
+        self,
+        mut make: impl FnMut(Projected<'_>) -> Option<R>,
+    ) -> Result<Page<R>, TranscriptError> {
+        let mut entries = Vec::with_capacity(self.scanned.len());
+        for row in self.scanned.rows() {
+            entries.push(match make(row.row) {
+                Some(made) => Entry::Row {
+                    key: row.key.into(),
+                    revision: row.revision,
+                    row: made,
+                },
+                None => self.gap(row)?,
+            });
+        }
+        if self.plan.direction == Direction::Older {
             entries.reverse();
-            Ok(self.page(entries, ahead, behind))
-        } else {
-            Ok(self.page(entries, behind, ahead))
+        }
+        Ok(self.page(entries, self.cursors()))
+    }
+
+    /// The same page as JSON.
+    fn encode(self) -> Result<String, TranscriptError> {
+        let page: Page = self.page(Vec::new(), self.cursors());
+        let bytes = self.scanned.rows().map(|row| row.key.len() + row.len + 64);
+        let mut failed = None;
+        let json = page.write(bytes.sum(), |out| {
+            let mut write = |row: ProjectedRow<'_>| {
+                if !out.ends_with('[') {
+                    out.push(',');
+                }
+                if let Projected::Json(text) = row.row {
+                    write_row(out, row.key, row.revision, text);
+                    return;
+                }
+                match self.gap(row) {
+                    Ok(gap) => out.push_str(&Entry::to_json(&gap)),
+                    Err(error) => failed = Some(error),
+                }
+            };
+            match self.plan.direction {
+                Direction::Older => self.scanned.rows().rev().for_each(&mut write),
+                Direction::Newer => self.scanned.rows().for_each(&mut write),
+            }
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(json),
         }
     }
 
@@ -281,46 +393,52 @@ impl Pages<'_> {
         }
     }
 
-    fn entry(&self, row: ProjectedRow) -> Result<Entry, TranscriptError> {
-        match row.row {
-            Projected::Row(text) => Ok(Entry::Row {
-                key: row.key,
-                revision: row.revision,
-                row: text,
+    /// The mark in the place of a row for which events are missing.
+    fn gap<R>(&self, row: ProjectedRow<'_>) -> Result<Entry<R>, TranscriptError> {
+        let ordinals = match row.row {
+            Projected::Gap { ordinals } => ordinals,
+            Projected::Json(_) | Projected::Typed(_) => &[],
+        };
+        match self.request.on_gap {
+            OnGap::Fail => Err(StoreError::gap(ordinals.to_vec()).into()),
+            OnGap::Mark => Ok(Entry::Gap {
+                source: self.source.into(),
+                from: ordinals.iter().min().copied().unwrap_or_default(),
+                to: ordinals.iter().max().copied().unwrap_or_default(),
+                code: "projection_gap",
             }),
-            Projected::Gap { ordinals } => match self.request.on_gap {
-                OnGap::Fail => Err(StoreError::gap(ordinals).into()),
-                OnGap::Mark => Ok(Entry::Gap {
-                    source: self.source.into(),
-                    from: ordinals.iter().min().copied().unwrap_or_default(),
-                    to: ordinals.iter().max().copied().unwrap_or_default(),
-                    code: "projection_gap",
-                }),
-            },
         }
     }
 
-    /// The first fragment of a row that is larger than the page.
-    fn first_fragment(&self, row: &ProjectedRow) -> Result<Page, TranscriptError> {
-        let Projected::Row(text) = &row.row else {
-            return Err(CursorError::ItemChanged.into());
-        };
-        let place = match self.plan.direction {
-            Direction::Older => text.len(),
-            Direction::Newer => 0,
-        };
-        Ok(self.fragment(row, text, sha256(text.as_bytes()), place))
+    /// The page, where it is a part of a row that is larger than a page.
+    fn fragment<R>(&self) -> Result<Option<Page<R>>, TranscriptError> {
+        let row = self.scanned.rows().next();
+        let text = row.and_then(|row| match row.row {
+            Projected::Json(text) => Some(text),
+            Projected::Typed(_) | Projected::Gap { .. } => None,
+        });
+        match (self.plan.fragment(), row, text) {
+            (Some(place), Some(row), Some(text)) => self.next_fragment(row, text, place).map(Some),
+            (Some(_), None, _) => Err(CursorError::ItemChanged.into()),
+            (None, Some(row), Some(text)) if text.len() > self.request.max_bytes => {
+                // It begins at the end that the direction leads away from.
+                let place = match self.plan.direction {
+                    Direction::Older => text.len(),
+                    Direction::Newer => 0,
+                };
+                Ok(Some(self.cut(row, text, sha256(text.as_bytes()), place)))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// The fragment that a cursor goes on with.
-    fn next_fragment(
+    fn next_fragment<R>(
         &self,
-        row: &ProjectedRow,
+        row: ProjectedRow<'_>,
+        text: &str,
         place: FragmentPlace,
-    ) -> Result<Page, TranscriptError> {
-        let Projected::Row(text) = &row.row else {
-            return Err(CursorError::ItemChanged.into());
-        };
+    ) -> Result<Page<R>, TranscriptError> {
         let cursor = self.plan.cursor.as_ref();
         let same = cursor.is_some_and(|cursor| {
             (cursor.position, cursor.item) == (row.position, row.hash())
@@ -335,10 +453,10 @@ impl Pages<'_> {
         {
             return Err(CursorError::ItemChanged.into());
         }
-        Ok(self.fragment(row, text, digest, offset))
+        Ok(self.cut(row, text, digest, offset))
     }
 
-    fn fragment(&self, row: &ProjectedRow, text: &str, digest: [u8; 32], place: usize) -> Page {
+    fn cut<R>(&self, row: ProjectedRow<'_>, text: &str, digest: [u8; 32], place: usize) -> Page<R> {
         let range = cut(text, self.plan.direction, place, self.request.max_bytes);
         let at = (row.position, row.hash());
         let total_bytes = text.len() as u64;
@@ -350,7 +468,7 @@ impl Pages<'_> {
         };
         let beyond = |direction: Direction| {
             let more = if direction == self.plan.direction {
-                self.scanned.more || self.scanned.rows.len() > 1
+                self.scanned.more || self.scanned.len() > 1
             } else {
                 self.scanned.before
             };
@@ -367,13 +485,13 @@ impl Pages<'_> {
             beyond(Direction::Newer)
         };
         let entry = Entry::Fragment {
-            key: row.key.clone(),
+            key: row.key.into(),
             revision: row.revision,
             byte_offset: range.start as u64,
             total_bytes,
             digest,
             data: text.get(range).unwrap_or_default().to_owned(),
         };
-        self.page(vec![entry], older, newer)
+        self.page(vec![entry], (older, newer))
     }
 }

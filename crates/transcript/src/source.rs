@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use folio_core::cursor::RUNTIME_SOURCE;
 use folio_core::{Direction, SessionId};
-use folio_projector::{RuntimeEventReadModel, TranscriptProjectionPage, TranscriptQuery};
+use folio_projector::{RowForm, RuntimeEventReadModel, TranscriptProjectionPage, TranscriptQuery};
 use folio_store::{Start, StoreError};
 
 /// Which rows a source is asked for.
@@ -19,8 +19,10 @@ pub struct Scan {
     pub start: Start,
     /// The most rows.
     pub max_items: usize,
-    /// The most bytes of rows; the first may exceed it alone.
+    /// The most bytes of rows as JSON; the first may exceed it alone.
     pub max_bytes: usize,
+    /// What rows are made as; one that exceeds `max_bytes` is JSON.
+    pub form: RowForm,
 }
 
 /// The rows that a source offers.
@@ -70,6 +72,7 @@ impl ContributionSource for RuntimeSource {
             start,
             max_items,
             max_bytes,
+            form,
         } = scan;
         let query = TranscriptQuery {
             session,
@@ -78,6 +81,7 @@ impl ContributionSource for RuntimeSource {
             position: start,
             max_items,
             max_bytes,
+            form,
         };
         self.model.read_transcript_page(&query).await
     }

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::failure::{Exit, Failure};
 use crate::select;
 use folio_core::Direction;
-use folio_projector::{Projected, RuntimeEventReadModel, TranscriptQuery};
+use folio_projector::{Projected, RowForm, RuntimeEventReadModel, TranscriptQuery};
 use folio_store::{Start, Store, StoreError};
 use std::sync::Arc;
 
@@ -37,19 +37,22 @@ pub async fn run(app: &mut App, session: &str) -> Result<Exit, Failure> {
             position: start,
             max_items: SLICE,
             max_bytes: SLICE_BYTES,
+            form: RowForm::Json,
         };
         let page = model.read_transcript_page(&query).await?;
-        for row in &page.rows {
+        for row in page.rows() {
             before(app, &*store, &mut notes, Some(row.position.ordinal)).await?;
-            match &row.row {
-                Projected::Row(row) => app.out.line(row)?,
+            match row.row {
+                Projected::Json(row) => app.out.line(row)?,
+                // Not asked for.
+                Projected::Typed(_) => {}
                 Projected::Gap { ordinals } => {
                     let message = format!("events are missing or damaged at ordinals {ordinals:?}");
                     return Err(StoreError::corrupt("projection_gap", message).into());
                 }
             }
         }
-        match page.rows.last() {
+        match page.rows().next_back() {
             Some(last) if page.more => start = Start::Behind(last.position),
             _ => break,
         }

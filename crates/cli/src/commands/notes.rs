@@ -12,7 +12,7 @@ use crate::output::style;
 use crate::select;
 use crate::text::{hex, moment, one_line};
 use folio_core::{Direction, Fact, Json, SessionId};
-use folio_store::{ContributionQuery, NOTES, Store, StoredFact};
+use folio_store::{ContributionQuery, NOTES, Store, StoreError, StoredFact};
 use std::collections::VecDeque;
 
 /// Notes of one read.
@@ -24,6 +24,8 @@ pub struct Notes {
     session: SessionId,
     through: u64,
     after: Option<(u64, u64)>,
+    /// How many were read.
+    count: u64,
     ready: VecDeque<(StoredFact, Fact)>,
     done: bool,
 }
@@ -36,6 +38,7 @@ impl Notes {
             session: session.clone(),
             through: status.head,
             after: None,
+            count: 0,
             ready: VecDeque::new(),
             done: status.head == 0,
         })
@@ -56,6 +59,10 @@ impl Notes {
             };
             let facts = store.contributions(&self.session, NOTES, query).await?;
             self.done = facts.len() < SLICE;
+            self.count += facts.len() as u64;
+            if self.done && self.count != self.through {
+                return Err(StoreError::facts_missing(NOTES, self.count, self.through).into());
+            }
             for stored in facts {
                 let fact = stored.fact()?;
                 self.after = Some((fact.anchor, stored.seq));

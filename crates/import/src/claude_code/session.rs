@@ -199,7 +199,8 @@ fn recognized(body: &Body) -> Option<Detection> {
     let class = match body {
         Body::Record { json, .. } => {
             let record = Record::new(json);
-            is_ours(|name| record.object.get(name).is_some()).then_some(record.class)?
+            let ours = is_ours(|name| record.object.get(name).is_some());
+            (ours && !is_anothers(&record)).then_some(record.class)?
         }
         Body::Odd { text, .. } => {
             // Its members are not to be trusted, but its type tells enough.
@@ -234,6 +235,13 @@ fn is_ours(has: impl Fn(&str) -> bool) -> bool {
     ["sessionId", "leafUuid", "parentUuid", "messageId"]
         .into_iter()
         .any(has)
+}
+
+/// Whether a record is of an agent that took these types over and says other
+/// things with them: it keeps what it was told in `parts`, and what its client
+/// did in `systemPayload`.
+fn is_anothers(record: &Record<'_>) -> bool {
+    record.object.get("systemPayload").is_some() || record.message.get("parts").is_some()
 }
 
 /// The members of an object that the checker refuses, told by brackets and
@@ -288,7 +296,7 @@ mod tests {
 
     #[test]
     fn files_are_told_apart_by_content() {
-        let cases: [(&[u8], Detection); 15] = [
+        let cases: [(&[u8], Detection); 18] = [
             (b" \n\r\n", Detection::Empty),
             (b"\x7fELF\x00\x01", Detection::Binary),
             (b"# notes\n{}\n", Detection::NotSession),
@@ -303,6 +311,19 @@ mod tests {
             (
                 b"{\"type\":\"user\",\"sessionId\":\"s\",\"message\":{\"content\":\"hi\"}}",
                 Detection::Session,
+            ),
+            // Another agent's, of the same types and members.
+            (
+                b"{\"type\":\"user\",\"uuid\":\"u\",\"parentUuid\":null,\"sessionId\":\"s\",\"message\":{\"role\":\"user\",\"parts\":[{\"text\":\"hi\"}]}}\n",
+                Detection::NotSession,
+            ),
+            (
+                b"{\"type\":\"assistant\",\"sessionId\":\"s\",\"message\":{\"role\":\"model\",\"parts\":[]}}\n",
+                Detection::NotSession,
+            ),
+            (
+                b"{\"type\":\"system\",\"subtype\":\"ui_telemetry\",\"sessionId\":\"s\",\"systemPayload\":{}}\n",
+                Detection::NotSession,
             ),
             // Damage in front of the first record that can be read.
             (

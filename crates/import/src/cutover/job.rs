@@ -13,7 +13,7 @@ use crate::source::Source;
 use folio_codec::EMPTY_CHAIN;
 use folio_core::{Authority, SessionId};
 use folio_store::{
-    AppendBatch, ContributionBatch, ErrorKind, NOTES, SessionInfo, Store, StoreError, Writer,
+    AppendBatch, ContributionBatch, ErrorKind, Flush, NOTES, SessionInfo, Store, StoreError, Writer,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -233,9 +233,12 @@ impl Job<'_> {
             import_ref: mark.map(|mark| self.record(mark, &[])),
             lease: None,
             cites: Vec::new(),
+            flush: Flush::Now,
         };
         let with_notes = batch.contributions.is_some();
-        let committed = match self.store.append(id, batch).await {
+        // Whoever has much to bring waits for its turn.
+        let room = self.store.reserve(batch.bytes()).await?;
+        let committed = match self.store.append_reserved(room, id, batch).await {
             Ok(committed) => committed,
             // What another import brought meanwhile is no fault of the source.
             Err(error) if is_about_source(&error) => {

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::sql;
+use folio_store::{Embedded, ItemIndex, ItemQuery, Ledger, Start};
+use folio_testkit::workload::Periodic;
 use rusqlite::Connection;
 
 fn plan(conn: &Connection, sql: &str) -> Vec<String> {
@@ -123,6 +125,54 @@ fn every_statement_searches_and_none_sorts() {
             plan[1..].iter().all(|step| step.contains("(rowid=?)")),
             "{sql}: {plan:?}"
         );
+    }
+}
+
+/// Pages of 50 items, of sessions of one turn and of many: each is one read of
+/// its rows, and never one for each item.
+#[tokio::test]
+async fn a_page_runs_each_of_a_few_statements_once() {
+    let place = Place::new();
+    let store = Embedded::new(place.open()).unwrap();
+    let id = folio_core::SessionId::new("s").unwrap();
+    let new = folio_store::NewSession::native(id.clone());
+    store.create_session(new).await.unwrap();
+    let turns = Periodic::new("s").batch(0, 40);
+    let batch = folio_store::AppendBatch::native(turns);
+    store.append(&id, batch).await.unwrap();
+    let all = [
+        sql::SESSION,
+        sql::LOG,
+        sql::SPANS,
+        sql::ITEMS_NEWER,
+        sql::ITEMS_OLDER,
+        sql::ITEMS_BY_HASH,
+        sql::EVENTS,
+        sql::RUN,
+        sql::RUNS,
+        sql::SEGS,
+        sql::LAST_SEG,
+    ];
+    // Opens the read connection.
+    store.index_status(&id).await.unwrap();
+    let mut behind = Start::Edge;
+    for page in 0..5 {
+        let query = ItemQuery {
+            through: None,
+            direction: folio_core::Direction::Older,
+            start: behind,
+            max_items: 50,
+            max_bytes: 1 << 20,
+        };
+        // What ran before does not count.
+        for sql in all {
+            store.engine().runs(sql);
+        }
+        let items = store.read_items(&id, query).await.unwrap().items;
+        assert_eq!(items.len(), 50);
+        behind = Start::Behind(items[49].item.position);
+        let runs = all.map(|sql| store.engine().runs(sql));
+        assert_eq!(runs, [1, 1, 0, 0, 1, 0, 1, 0, 1, 0, 0], "page {page}");
     }
 }
 

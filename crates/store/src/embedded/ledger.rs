@@ -348,6 +348,7 @@ fn create(
         index_version: PROJECTION_VERSION,
         index_head: 0,
         items: 0,
+        sources: 0,
         tail: Tail::default(),
     };
     let writes = Writes {

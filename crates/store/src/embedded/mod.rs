@@ -24,7 +24,7 @@ use writer::Writer;
 pub use writer::QUEUE_BYTES;
 
 /// The most rows that one listing answers.
-const MAX_LISTED: usize = 1_024;
+pub(crate) const MAX_LISTED: usize = 1_024;
 
 /// A store over an [`Engine`].
 pub struct Embedded<E: Engine> {

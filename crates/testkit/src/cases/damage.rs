@@ -2,8 +2,11 @@
 
 use crate::check::{Bench, code, keys, query, rows};
 use crate::conformance::{Case, Damage, StorePlace};
-use folio_core::{Direction, EventId, PROJECTION_VERSION, SessionId};
-use folio_store::{ErrorKind, ItemQuery, RangeQuery, Start, Store, StoreError};
+use folio_core::{Direction, EventId, Fact, FactOp, ForeignId, PROJECTION_VERSION, SessionId};
+use folio_store::{
+    AppendBatch, ContributionBatch, ContributionQuery, ErrorKind, ItemQuery, NOTES, RangeQuery,
+    Start, Store, StoreError,
+};
 use std::sync::Arc;
 
 /// The cases of this group.
@@ -19,6 +22,8 @@ pub(crate) const CASES: &[Case] = cases!("damage":
     an_index_of_another_build_is_stale_and_says_so: Damage,
     an_index_of_another_build_is_made_anew: Damage,
     verify_names_what_is_damaged: Damage,
+    lost_notes_do_not_pass_for_none: Damage,
+    a_session_that_lost_its_notes_is_deleted: Damage,
 );
 
 type Place = Box<dyn StorePlace>;
@@ -120,7 +125,7 @@ async fn a_damaged_event_is_not_forgotten(place: Place) {
     // accepted as new nor taken for the same.
     let s = damaged(&place, |id| Damage::Event(id, 4)).await;
     let error = s
-        .refused(folio_store::AppendBatch::native(vec![
+        .refused(AppendBatch::native(vec![
             s.events.clone().user("e4", "message 4"),
         ]))
         .await;
@@ -237,4 +242,87 @@ async fn verify_names_what_is_damaged(place: Place) {
         "{:?}",
         report.findings
     );
+}
+
+/// A session with a message and two contribution logs, of which the notes were
+/// lost while it was closed.
+async fn without_its_notes(place: &Place) -> Bench {
+    let mut s = Bench::open(&**place).await;
+    let event = s.events.user("e1", "message");
+    s.append(vec![event]).await;
+    note(&s, NOTES, "n1").await.unwrap();
+    note(&s, "other", "o1").await.unwrap();
+    let Bench {
+        store,
+        session,
+        events,
+    } = s;
+    store.close().await.unwrap();
+    drop(store);
+    place.damage(Damage::LostNotes(&session)).await.unwrap();
+    Bench {
+        store: place.reopen().await.unwrap(),
+        session,
+        events,
+    }
+}
+
+/// Appends a contribution alone.
+async fn note(s: &Bench, source: &str, id: &str) -> Result<(), StoreError> {
+    let fact = Fact {
+        id: ForeignId::new(id).unwrap(),
+        op: FactOp::Put,
+        anchor: 1,
+        ts: None,
+        kind: "mode_change".into(),
+        turn_id: None,
+        visible: true,
+        data: None,
+    };
+    let batch = AppendBatch {
+        contributions: Some(ContributionBatch::new(source, vec![fact])),
+        ..AppendBatch::native(Vec::new())
+    };
+    s.store.append(&s.session, batch).await.map(drop)
+}
+
+async fn lost_notes_do_not_pass_for_none(place: Place) {
+    let s = without_its_notes(&place).await;
+    let (store, id) = (&s.store, &s.session);
+    let all = |direction| ContributionQuery {
+        through: u64::MAX,
+        direction,
+        after: None,
+        max_items: 10,
+    };
+    for direction in [Direction::Older, Direction::Newer] {
+        let listed = store.contributions(id, NOTES, all(direction)).await;
+        let error = listed.unwrap_err();
+        assert_eq!(error.code(), "row_damaged", "{direction:?}");
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    }
+    let status = store.contribution_status(id, NOTES).await;
+    assert_eq!(code(status), "row_damaged");
+    assert_eq!(code(store.contribution_sources(id).await), "row_damaged");
+    // A log made anew would hide that there was one.
+    assert_eq!(code(note(&s, NOTES, "n2").await), "row_damaged");
+    assert_eq!(code(note(&s, "third", "t1").await), "row_damaged");
+    let keys = ["notes::n1".to_owned()];
+    assert_eq!(code(store.redact(id, &keys).await), "row_damaged");
+    let report = store.verify(id).await.unwrap();
+    let findings: Vec<_> = report.findings.iter().map(|found| found.code).collect();
+    assert_eq!(findings, ["row_damaged"]);
+    // What is there is in nobody's way.
+    let other = store.contributions(id, "other", all(Direction::Newer));
+    assert_eq!(other.await.unwrap().len(), 1);
+    note(&s, "other", "o2").await.unwrap();
+    assert_eq!(range(&s, 1, 9).await.unwrap(), [1]);
+}
+
+async fn a_session_that_lost_its_notes_is_deleted(place: Place) {
+    let s = without_its_notes(&place).await;
+    s.store.delete_session(&s.session, None).await.unwrap();
+    s.store.scrub().await.unwrap();
+    let gone = s.store.session(&s.session).await;
+    assert_eq!(code(gone), "session_not_found");
 }

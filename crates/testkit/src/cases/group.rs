@@ -262,7 +262,7 @@ async fn a_full_queue_says_so(place: Place) {
         .store
         .append(&s.session, AppendBatch::native(vec![event.clone()]));
     let Poll::Ready(refused) = poll_once(&mut append) else {
-        panic!("an append without room does not wait for it");
+        unreachable!("an append without room does not wait for it");
     };
     let error = refused.unwrap_err();
     assert_eq!(
@@ -286,7 +286,7 @@ async fn room_is_given_when_there_is_some(place: Place) {
     assert!(poll_once(&mut reserve).is_pending(), "there is none");
     drop(rooms.remove(0));
     let Poll::Ready(room) = poll_once(&mut reserve) else {
-        panic!("there is room");
+        unreachable!("there is room");
     };
     assert_eq!(room.unwrap().bytes(), 100_000);
 }

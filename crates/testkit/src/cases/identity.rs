@@ -8,10 +8,9 @@
 
 use crate::conformance::{Case, StorePlace};
 use crate::event::Events;
-use folio_core::item::LanePart;
 use folio_core::key::{ItemKind, base_key};
-use folio_core::reduce::{Material, reduce};
-use folio_core::{CanonicalEvent, Direction, EventView, SessionId};
+use folio_core::reduce::reduce;
+use folio_core::{CanonicalEvent, Direction, SessionId};
 use folio_store::{AppendBatch, ItemQuery, LoadedItem, NewSession, Start, Store, StoreError};
 
 /// The cases of this group.
@@ -61,25 +60,10 @@ fn show(loaded: &LoadedItem, through: u64) -> Result<Shown, String> {
     ensure(loaded.damaged.is_empty(), || {
         format!("{} lacks events {:?}", item.key, loaded.damaged)
     })?;
-    let mut events: Vec<(u64, EventView<'_>)> = Vec::new();
-    for event in &loaded.events {
-        events.push((event.ordinal, event.view().map_err(told)?));
-    }
-    let mut chunks: Vec<(LanePart, Vec<EventView<'_>>)> = Vec::new();
-    for (lane, of_lane) in &loaded.chunks {
-        let views: Result<Vec<_>, _> = of_lane.iter().map(folio_store::StoredEvent::view).collect();
-        chunks.push((*lane, views.map_err(told)?));
-    }
-    let material = Material {
-        item,
-        through,
-        run: &loaded.run.facts,
-        events: &events,
-        chunks: &chunks,
-    };
     let mut row = String::new();
-    reduce(&material, &mut row)
-        .map_err(|ordinal| format!("{} was loaded without event {ordinal}", item.key))?;
+    let mut done = Ok(());
+    loaded.show(through, |found| done = reduce(&found.material, &mut row));
+    done.map_err(|ordinal| format!("{} was loaded without event {ordinal}", item.key))?;
     let slot = match item.position.slot {
         0 => String::new(),
         slot => format!(".{slot}"),

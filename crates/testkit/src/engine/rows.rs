@@ -44,6 +44,7 @@ pub fn log(n: u64) -> LogRow {
         index_version: 1,
         index_head: 3,
         items: 2,
+        sources: 1,
         tail: Tail {
             runs: vec![OpenRun {
                 run_no: 2,

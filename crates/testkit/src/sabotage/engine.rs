@@ -164,12 +164,16 @@ fn first_event(writes: &Writes) -> Option<Writes> {
     let items: Vec<_> = items.cloned().collect();
     let before = log.items - writes.items.iter().filter(|write| write.is_new).count() as u64;
     let added = items.iter().filter(|write| write.is_new).count() as u64;
+    let sources = writes.contributions.iter();
+    let sources = sources.filter(|(log, facts)| log.head == facts.len() as u64);
+    let made = u32::try_from(sources.count()).unwrap_or(u32::MAX);
     Some(Writes {
         log: Some(LogRow {
             head: first.ordinal,
             chain: first.chain,
             index_head: first.ordinal,
             items: before + added,
+            sources: log.sources - made,
             ..log.clone()
         }),
         runs: writes.runs.clone(),

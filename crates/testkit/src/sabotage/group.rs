@@ -101,7 +101,7 @@ impl Decorator for WaitsAlone {
     async fn append(&self, inner: &dyn Store, id: &SessionId, mut batch: AppendBatch) -> Appended {
         match batch.flush {
             Flush::Within(window) if window > Duration::from_secs(1) => {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
             Flush::Within(window) => std::thread::sleep(window),
             Flush::Now => {}

@@ -43,6 +43,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         caught_by: "contribution/a_log_without_facts_has_head_0",
         place: answers::<BeginsAtOne>,
     },
+    Mutant {
+        name: "notes_vanish_in_silence",
+        wrong: "notes that were lost pass for none",
+        caught_by: "damage/lost_notes_do_not_pass_for_none",
+        place: answers::<VanishesInSilence>,
+    },
 ];
 
 type Facts = Result<Vec<StoredFact>, StoreError>;
@@ -67,6 +73,25 @@ impl Decorator for RenumbersNotes {
             }
         }
         Ok(facts)
+    }
+}
+
+#[derive(Default)]
+struct VanishesInSilence;
+
+#[async_trait]
+impl Decorator for VanishesInSilence {
+    async fn contributions(
+        &self,
+        inner: &dyn Store,
+        id: &SessionId,
+        source: &str,
+        query: ContributionQuery,
+    ) -> Facts {
+        match inner.contributions(id, source, query).await {
+            Err(error) if error.code() == "row_damaged" => Ok(Vec::new()),
+            answer => answer,
+        }
     }
 }
 
