@@ -296,7 +296,9 @@ struct StopAt {
 #[async_trait]
 impl Decorator for StopAt {
     fn called(&self, method: &'static str) {
-        if method == "append" && self.appends.fetch_add(1, Ordering::Relaxed) + 1 == self.limit {
+        if method == "append_reserved"
+            && self.appends.fetch_add(1, Ordering::Relaxed) + 1 == self.limit
+        {
             self.cancel.store(true, Ordering::Relaxed);
         }
     }
