@@ -27,6 +27,27 @@ impl Txn<'_> {
                 }
                 return Ok(());
             }
+            Erase::Packs {
+                log_no,
+                family,
+                packs,
+                id_runs,
+                ids,
+            } => {
+                for first in packs {
+                    self.run_sql(sql::DROP_PACK, [keys::event(*log_no, *first)?])?;
+                }
+                let log = log_no.cast_signed();
+                for (stem, first) in id_runs {
+                    self.run_sql(sql::DROP_ID_RUN, (log, stem, first.cast_signed()))?;
+                }
+                for (hash, ordinal) in ids {
+                    let id = [*family, *hash, *log_no, *ordinal].map(u64::cast_signed);
+                    self.run_sql(sql::DROP_EVENT_ID, id)?;
+                }
+                return Ok(());
+            }
+            Erase::Commits(through) => self.run_sql(sql::DROP_COMMITS, [through.cast_signed()]),
             Erase::Runs { log_no, above } => {
                 self.run_sql(sql::DROP_RUNS, (log_no.cast_signed(), above))
             }

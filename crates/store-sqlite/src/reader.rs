@@ -11,9 +11,9 @@ use folio_core::{
 use folio_store::StoreError;
 use folio_store::engine::{Counters, Snapshot};
 use folio_store::rows::{
-    BlobRow, ContribLogRow, EventRef, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
-    SessionRow, SpanRow, StageRow, ViewRow, entry_checksum, event_checksum, item_checksum,
-    piece_checksum,
+    BlobRow, CommitRow, ContribLogRow, EventRef, FactRow, FoundEvent, FoundPack, IdRunRow, LogRow,
+    PackRow, RunRow, ScrubRow, SegRow, SessionRow, SpanRow, StageRow, ViewRow, entry_checksum,
+    event_checksum, item_checksum, pack_checksum, piece_checksum,
 };
 use rusqlite::{Connection, ErrorCode, Params};
 
@@ -253,6 +253,63 @@ impl Snapshot for Txn<'_> {
             }
             found => Ok(found?),
         }
+    }
+
+    fn journal(&self) -> Result<Option<(u64, u64)>, StoreError> {
+        // One row in any case: of nothing where there is none.
+        let ends = self.one(sql::JOURNAL, [], |columns| {
+            let ends = columns.i64(0).zip(columns.i64(1));
+            Ok(ends.map(|(first, last)| (first.cast_unsigned(), last.cast_unsigned())))
+        })?;
+        Ok(ends.flatten())
+    }
+
+    fn commits(&self, after: u64) -> Result<Vec<CommitRow>, StoreError> {
+        Ok(self.all(sql::COMMITS, [after.cast_signed()], |columns| {
+            let seq = columns.i64(0).unwrap_or_default().cast_unsigned();
+            columns
+                .bytes(2)
+                .map(|body| CommitRow {
+                    seq,
+                    body: body.to_vec(),
+                })
+                .filter(|row| columns.has_sum(1, row.checksum()))
+                .ok_or_else(|| Error::damaged("commits", format!("number {seq}")))
+        })?)
+    }
+
+    fn packs(&self, log_no: u64, from: u64, to: u64) -> Result<Vec<FoundPack>, StoreError> {
+        let Some(range) = keys::events(log_no, from, to) else {
+            return Ok(Vec::new());
+        };
+        Ok(self.all(sql::PACKS, range, |columns| {
+            let first = keys::ordinal_of(columns.i64(0).unwrap_or_default());
+            let whole = columns
+                .bytes(2)
+                .filter(|packed| columns.has_sum(1, pack_checksum(log_no, first, packed)))
+                .and_then(|packed| PackRow::unpack(first, packed));
+            Ok(whole.map_or(FoundPack::Damaged { first }, FoundPack::Whole))
+        })?)
+    }
+
+    fn id_run(&self, log_no: u64, stem: &str, n: u64) -> Result<Option<IdRunRow>, StoreError> {
+        // Numbers beyond are of no id that was written.
+        let n = i64::try_from(n).unwrap_or(i64::MAX);
+        Ok(
+            self.one(sql::ID_RUN, (log_no.cast_signed(), stem, n), |columns| {
+                let row = || {
+                    Some(IdRunRow {
+                        stem: stem.to_owned(),
+                        first: columns.i64(0)?.cast_unsigned(),
+                        n: u32::try_from(columns.i64(1)?).ok()?,
+                        pack: columns.i64(2)?.cast_unsigned(),
+                    })
+                };
+                row()
+                    .filter(|row| columns.has_sum(3, row.checksum(log_no)))
+                    .ok_or_else(|| Error::damaged("id_runs", format!("log {log_no}, {stem}#{n}")))
+            })?,
+        )
     }
 
     fn visit_events(

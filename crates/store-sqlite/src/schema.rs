@@ -58,20 +58,13 @@ CREATE TABLE spans (
   sum INTEGER NOT NULL, PRIMARY KEY (log_no, upto)) STRICT, WITHOUT ROWID;
 CREATE INDEX spans_src ON spans (src, upto);
 
--- What all chunks of a stream have in common.
-CREATE TABLE streams (
-  log_no INTEGER NOT NULL, stream_no INTEGER NOT NULL, template BLOB NOT NULL,
-  PRIMARY KEY (log_no, stream_no)) STRICT, WITHOUT ROWID;
-
 -- k: log_no << 33 | ordinal
 CREATE TABLE events (
   k INTEGER PRIMARY KEY, sum INTEGER NOT NULL, body BLOB NOT NULL) STRICT;
 
 -- Chunks that are packed together; k as for events.
 CREATE TABLE segs (
-  k INTEGER PRIMARY KEY, last INTEGER NOT NULL, stream_no INTEGER NOT NULL, n INTEGER NOT NULL,
-  form INTEGER NOT NULL, text_of INTEGER, sum INTEGER NOT NULL, chain BLOB NOT NULL,
-  body BLOB NOT NULL) STRICT;
+  k INTEGER PRIMARY KEY, sum INTEGER NOT NULL, body BLOB NOT NULL) STRICT;
 
 CREATE TABLE event_ids (
   family INTEGER NOT NULL, h INTEGER NOT NULL, log_no INTEGER NOT NULL, ordinal INTEGER NOT NULL,
@@ -79,9 +72,8 @@ CREATE TABLE event_ids (
 
 -- Ids of one stem with running numbers.
 CREATE TABLE id_runs (
-  family INTEGER NOT NULL, stem TEXT NOT NULL, n0 INTEGER NOT NULL, log_no INTEGER NOT NULL,
-  cnt INTEGER NOT NULL, seg INTEGER NOT NULL,
-  PRIMARY KEY (family, stem, n0, log_no)) STRICT, WITHOUT ROWID;
+  log_no INTEGER NOT NULL, stem TEXT NOT NULL, first INTEGER NOT NULL, n INTEGER NOT NULL,
+  seg INTEGER NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (log_no, stem, first)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE runs (
   log_no INTEGER NOT NULL, run_no INTEGER NOT NULL, run_id TEXT NOT NULL, turn_id TEXT NOT NULL,

@@ -102,6 +102,15 @@ pub const EVENTS: &str =
 // Keys alone, without touching what may be damaged behind them.
 pub const EVENT_KEYS: &str = "SELECT k FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k LIMIT ?3";
 
+pub const JOURNAL: &str = "SELECT min(seq), (SELECT max(seq) FROM commits) FROM commits";
+
+pub const COMMITS: &str = "SELECT seq, sum, body FROM commits WHERE seq > ?1 ORDER BY seq";
+
+pub const PACKS: &str = "SELECT k, sum, body FROM segs WHERE k BETWEEN ?1 AND ?2 ORDER BY k";
+
+pub const ID_RUN: &str = "SELECT first, n, seg, sum FROM id_runs \
+     WHERE log_no = ?1 AND stem = ?2 AND first <= ?3 ORDER BY first DESC LIMIT 1";
+
 pub const RUN: &str = concat!(
     "SELECT ",
     run_columns!(),
@@ -296,6 +305,13 @@ pub const REPLACE_EVENT: &str = "UPDATE events SET sum = ?2, body = ?3 WHERE k =
 pub const INSERT_EVENT_ID: &str =
     "INSERT INTO event_ids (family, h, log_no, ordinal) VALUES (?1, ?2, ?3, ?4)";
 
+pub const PUT_COMMIT: &str = "INSERT INTO commits (seq, sum, body) VALUES (?1, ?2, ?3)";
+
+pub const PUT_PACK: &str = "INSERT OR REPLACE INTO segs (k, sum, body) VALUES (?1, ?2, ?3)";
+
+pub const PUT_ID_RUN: &str = "INSERT OR REPLACE INTO id_runs (log_no, stem, first, n, seg, sum) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
 pub const PUT_ITEM: &str = "INSERT OR REPLACE INTO items (p, sum, body) VALUES (?1, ?2, ?3)";
 
 pub const PUT_ITEM_KEY: &str =
@@ -394,6 +410,13 @@ pub const DROP_EVENT_ID: &str =
 pub const EVENT_IDS_BETWEEN: &str = "SELECT h, ordinal FROM event_ids \
      WHERE family = ?1 AND log_no = ?2 AND ordinal BETWEEN ?3 AND ?4";
 
+pub const DROP_PACK: &str = "DELETE FROM segs WHERE k = ?1";
+
+pub const DROP_ID_RUN: &str = "DELETE FROM id_runs WHERE log_no = ?1 AND stem = ?2 AND first = ?3";
+
+/// The rows of the commit journal through a number.
+pub const DROP_COMMITS: &str = "DELETE FROM commits WHERE seq <= ?1";
+
 /// The citations of one event, by log and ordinal.
 pub const DROP_CITATIONS: &str =
     "DELETE FROM blob_refs INDEXED BY blob_refs_log WHERE log_no = ?1 AND ordinal = ?2";
@@ -402,8 +425,7 @@ pub const DROP_CITATIONS: &str =
 pub const DROP_RUNS: &str = "DELETE FROM runs WHERE log_no = ?1 AND run_no > ?2";
 
 /// What goes with a log, by its number; the log itself is last.
-pub const DROP_LOG: [&str; 4] = [
-    "DELETE FROM streams WHERE log_no = ?1",
+pub const DROP_LOG: [&str; 3] = [
     "DELETE FROM spans WHERE log_no = ?1",
     DROP_VIEW_MARKS_OF_LOG,
     "DELETE FROM logs WHERE log_no = ?1",

@@ -10,7 +10,8 @@ use folio_store::StoreError;
 use folio_store::engine::{ItemWrite, ViewWrites, WriteTxn, Writes};
 use folio_store::rows::{
     BlobRow, ContribLogRow, EventRow, FactRow, LogRow, RunRow, ScrubRow, SegRow, SessionRow,
-    SpanRow, StageRow, entry_checksum, event_checksum, item_checksum, piece_checksum,
+    SpanRow, StageRow, entry_checksum, event_checksum, item_checksum, pack_checksum,
+    piece_checksum,
 };
 use rusqlite::{Params, params};
 
@@ -60,6 +61,11 @@ impl Txn<'_> {
         for row in &writes.scrubs {
             self.put_scrub(row)?;
         }
+        if let Some(row) = &writes.commit {
+            let seq = keys::fits("number of a commit", row.seq, i64::MAX.cast_unsigned())?;
+            let sum = row.checksum().cast_signed();
+            self.run_sql(sql::PUT_COMMIT, params![seq, sum, row.body])?;
+        }
         Ok(())
     }
 
@@ -70,6 +76,9 @@ impl Txn<'_> {
                 && writes.events.is_empty()
                 && writes.redacted.is_empty()
                 && writes.citations.is_empty()
+                && writes.packs.is_empty()
+                && writes.id_runs.is_empty()
+                && writes.pack_ids.is_empty()
                 && writes.items.is_empty()
                 && writes.segs.is_empty();
             return if none {
@@ -99,6 +108,24 @@ impl Txn<'_> {
         }
         for seg in &writes.segs {
             self.put_seg(log.index_no, seg)?;
+        }
+        for pack in &writes.packs {
+            let packed = pack.pack();
+            let sum = pack_checksum(log.log_no, pack.first, &packed).cast_signed();
+            let k = keys::event(log.log_no, pack.first)?;
+            self.run_sql(sql::PUT_PACK, params![k, sum, packed])?;
+        }
+        for run in &writes.id_runs {
+            let [log_no, first, seg, sum] =
+                [log.log_no, run.first, run.pack, run.checksum(log.log_no)].map(u64::cast_signed);
+            self.run_sql(
+                sql::PUT_ID_RUN,
+                params![log_no, run.stem, first, run.n, seg, sum],
+            )?;
+        }
+        for (hash, ordinal) in &writes.pack_ids {
+            let id = [log.family, *hash, log.log_no, *ordinal].map(u64::cast_signed);
+            self.run_sql(sql::INSERT_EVENT_ID, id)?;
         }
         Ok(())
     }
