@@ -1,6 +1,6 @@
 //! The tasks of the workspace: rules about the tree that the compiler cannot check.
 //!
-//! * [`bench`]: the performance measures (`cargo xtask bench`)
+//! * [`mod@bench`]: the performance measures (`cargo xtask bench`)
 //! * [`layers`]: which crate may depend on which (`cargo xtask layers`)
 //! * [`conformance`]: every case on every adapter (`cargo xtask conformance`)
 //! * [`epoch`]: golden files are tied to the compatibility epoch (`cargo xtask epoch`)

@@ -6,7 +6,7 @@
 //! `folio-bench` prints them all; the criterion benchmarks share the parts.
 //!
 //! Read in this order: [`sample`] (what is timed), [`floor`] and [`stores`]
-//! (what is compared), [`line`] and [`bounds`] (what is told), [`run`] (what
+//! (what is compared), [`mod@line`] and [`bounds`] (what is told), [`run`] (what
 //! the measures share), then [`measure`].
 
 pub mod allocator;

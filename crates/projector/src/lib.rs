@@ -1,9 +1,9 @@
 //! Projections of the ledger.
 //!
-//! [`project_row`] turns an item's events into the row that clients see;
-//! [`RuntimeEventReadModel`] reads bounded pages of such rows; [`Stats`] folds
-//! a whole session. All of them are computed from stored events, now and every
-//! time, and remember nothing.
+//! [`TranscriptProjector`] turns an item's events into the row that clients
+//! see; [`RuntimeEventReadModel`] reads bounded pages of such rows; [`Stats`]
+//! folds a whole session. All of them are computed from stored events, now and
+//! every time, and remember nothing.
 
 mod read_model;
 mod row;

@@ -187,6 +187,13 @@ impl Rows {
         let from = self.text.len();
         self.text.push_str(item.key);
         let key = from..self.text.len();
+        // A row that is larger than a page is about as long as its events, and
+        // made in one piece: a text that grew on its way would be held twice.
+        let events = found.material.events.iter();
+        let bytes: usize = events.map(|(_, event)| event.text.len()).sum();
+        if bytes > query.max_bytes {
+            self.text.reserve_exact(bytes.saturating_add(SLACK));
+        }
         let (mut len, mut row) = (0, Kept::Json);
         let mut done = Ok(());
         if query.form == RowForm::Typed {

@@ -42,7 +42,7 @@ const INHERITED: usize = 10;
 const CROWD: usize = 24;
 /// The erasures of [`erase`].
 pub const ERASURES: u64 = CROWD as u64 + 3;
-/// Events of the parent once [`lengthen`] has made it long.
+/// Events of the parent once `lengthen` has made it long.
 pub const LONG: u64 = 4 * TURNS as u64 + 3_000;
 /// The variables by which the child process finds the store, and what it does.
 const STORE: &str = "FOLIO_TEST_ERASURE_STORE";

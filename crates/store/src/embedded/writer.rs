@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, TryAcquireError, oneshot, watch};
 
 /// The most bytes that wait for the writer; a request counts as its text and
-/// [`OVERHEAD`].
+/// 1 KiB.
 pub const QUEUE_BYTES: usize = 64 << 20;
 /// What a request costs beside its text.
 const OVERHEAD: usize = 1 << 10;
