@@ -66,6 +66,23 @@ pub fn decode_chunks(columns: &[u8], text: &str) -> Result<Vec<Chunk>, CodecErro
     decode(columns, text).ok_or(CodecError { what: "segment" })
 }
 
+/// The bytes of text behind columns; `None` where they do not decode.
+pub fn chunks_len(columns: &[u8]) -> Option<usize> {
+    let mut reader = Reader::new(columns);
+    let count = usize::try_from(reader.varint()?).ok()?;
+    if count > columns.len() {
+        return None;
+    }
+    for _ in 0..3 {
+        read_steps(&mut reader, count)?;
+    }
+    read_ids(&mut reader, count)?;
+    read_times(&mut reader, count)?;
+    (0..count).try_fold(0_usize, |len, _| {
+        len.checked_add(usize::try_from(reader.varint()?).ok()?)
+    })
+}
+
 fn decode(columns: &[u8], text: &str) -> Option<Vec<Chunk>> {
     let mut reader = Reader::new(columns);
     let count = usize::try_from(reader.varint()?).ok()?;

@@ -401,13 +401,7 @@ pub fn encode_tail(tail: &Tail) -> Vec<u8> {
         out.varint(stream.opener);
         out.varint(u64::from(stream.run_no));
         out.0.extend_from_slice(&stream.mould.to_le_bytes());
-        out.byte(u8::from(stream.content.is_some()));
-        if let Some(content) = stream.content {
-            out.varint(content.position.ordinal);
-            out.byte(content.position.slot);
-            out.byte(content.lane as u8);
-            out.varint(u64::from(content.index));
-        }
+        encode_content(&mut out, stream.content);
     }
     out.0
 }
@@ -426,15 +420,34 @@ pub fn decode_tail(bytes: &[u8]) -> Result<Tail, CodecError> {
         .ok_or(CodecError { what: "log" })
 }
 
-fn read_content(reader: &mut Reader<'_>) -> Option<Chunk> {
-    Some(Chunk {
-        position: Position {
-            ordinal: reader.varint()?,
-            slot: reader.byte()?,
-        },
-        lane: Lane::from_number(reader.byte()?)?,
-        index: reader.varint32()?,
-    })
+/// Writes which lane the chunks of a stream are content of.
+pub fn encode_content(out: &mut Writer, content: Option<Chunk>) {
+    out.byte(u8::from(content.is_some()));
+    if let Some(content) = content {
+        out.varint(content.position.ordinal);
+        out.byte(content.position.slot);
+        out.byte(content.lane as u8);
+        out.varint(u64::from(content.index));
+    }
+}
+
+/// Reads what [`encode_content`] wrote; `None` where it does not decode.
+pub fn decode_content(reader: &mut Reader<'_>) -> Option<Option<Chunk>> {
+    let content = |reader: &mut Reader<'_>| {
+        Some(Chunk {
+            position: Position {
+                ordinal: reader.varint()?,
+                slot: reader.byte()?,
+            },
+            lane: Lane::from_number(reader.byte()?)?,
+            index: reader.varint32()?,
+        })
+    };
+    match reader.byte()? {
+        0 => Some(None),
+        1 => content(reader).map(Some),
+        _ => None,
+    }
 }
 
 fn read_tail(reader: &mut Reader<'_>) -> Option<Tail> {
@@ -476,11 +489,7 @@ fn read_tail(reader: &mut Reader<'_>) -> Option<Tail> {
             opener: reader.varint()?,
             run_no: reader.varint32()?,
             mould: u64::from_le_bytes(reader.take(8)?.try_into().ok()?),
-            content: match reader.byte()? {
-                0 => None,
-                1 => Some(read_content(reader)?),
-                _ => return None,
-            },
+            content: decode_content(reader)?,
         });
     }
     Some(tail)

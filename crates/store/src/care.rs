@@ -326,10 +326,7 @@ fn verify_events(line: &Line<'_>, report: &mut VerifyReport) -> Result<bool, Sto
                     new.insert(run)
                 }
             };
-            if !line
-                .event_ids(hash64(view.id.as_bytes()))?
-                .contains(&ordinal)
-            {
+            if !line.event_ids(view.id)?.contains(&ordinal) {
                 finding(
                     "lookup_mismatch",
                     format!("event {} is not found by its id", view.id),

@@ -118,9 +118,15 @@ pub trait Snapshot {
     fn packs(&self, log_no: u64, from: u64, to: u64) -> Result<Vec<FoundPack>, StoreError>;
     /// The ids that count from the greatest number at or below `n` on.
     fn id_run(&self, log_no: u64, stem: &str, n: u64) -> Result<Option<IdRunRow>, StoreError>;
+    /// The ordinal of a log's packed chunk with this id. An engine knows rows
+    /// alone and answers `None`; what unpacks them knows better.
+    fn packed_id(&self, log_no: u64, id: &str) -> Result<Option<u64>, StoreError> {
+        let _ = (log_no, id);
+        Ok(None)
+    }
     /// Hands the whole events from `from` to `to` over, both included,
     /// ascending, each borrowed until the next one. A damaged event is passed
-    /// over.
+    /// over. The chain of a packed chunk is not computed: it is all zeros.
     fn visit_events(
         &self,
         log_no: u64,

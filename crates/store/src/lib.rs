@@ -28,9 +28,10 @@ mod index;
 mod lease;
 #[cfg(feature = "embedded")]
 mod line;
-pub mod live;
 #[cfg(feature = "embedded")]
 mod packed;
+#[cfg(feature = "embedded")]
+mod packing;
 #[cfg(feature = "embedded")]
 mod page;
 #[cfg(feature = "embedded")]

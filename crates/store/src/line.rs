@@ -11,6 +11,7 @@ use crate::StoreError;
 use crate::engine::Snapshot;
 use crate::plan::run_of;
 use crate::rows::{EventRef, FoundEvent, LogRow, RunRow, SegRow, SpanRow};
+use folio_codec::hash64;
 use folio_core::claims::claims;
 use folio_core::item::{LanePart, Part, Position};
 use folio_core::{Direction, Item, ItemRef, PROJECTION_VERSION, Spine};
@@ -260,8 +261,9 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Ordinals of events whose id has this hash, ascending.
-    pub(crate) fn event_ids(&self, hash: u64) -> Result<Vec<u64>, StoreError> {
+    /// Ordinals of events that may have an id, ascending.
+    pub(crate) fn event_ids(&self, id: &str) -> Result<Vec<u64>, StoreError> {
+        let hash = hash64(id.as_bytes());
         let found = self.snapshot.event_ids(self.log.family, hash)?;
         let mut ordinals: Vec<u64> = found
             .into_iter()
@@ -270,7 +272,13 @@ impl<'a> Line<'a> {
             })
             .map(|(_, ordinal)| ordinal)
             .collect();
+        for stretch in &self.stretches {
+            let packed = self.snapshot.packed_id(stretch.log_no, id)?;
+            let within = stretch.from..=stretch.upto.min(self.log.head);
+            ordinals.extend(packed.filter(|ordinal| within.contains(ordinal)));
+        }
         ordinals.sort_unstable();
+        ordinals.dedup();
         Ok(ordinals)
     }
 

@@ -341,7 +341,7 @@ pub(crate) fn session_and_log(
 
 /// The event with an id, with its digest made from what is stored.
 fn find_event(line: &Line<'_>, id: &str) -> Result<Option<Known>, StoreError> {
-    for ordinal in line.event_ids(hash64(id.as_bytes()))? {
+    for ordinal in line.event_ids(id)? {
         let row = line.event(ordinal)?;
         let view = folio_codec::decode_event(row.form, &row.body)?;
         if view.id == id {

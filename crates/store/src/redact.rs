@@ -210,7 +210,7 @@ fn add_item(line: &Line<'_>, item: &Item, targets: &mut Targets) -> Result<(), S
         // first event of them keeps the record.
         if let Some((stem, _)) = view.id.rsplit_once('-') {
             let first = format!("{stem}-0");
-            for ordinal in line.event_ids(hash64(first.as_bytes()))? {
+            for ordinal in line.event_ids(&first)? {
                 let row = line.event(ordinal)?;
                 let view = folio_codec::decode_event(row.form, &row.body)?;
                 if view.id == first && has_source(view.body()) {

@@ -4,8 +4,10 @@
 //! below are what an adapter orders by: events by (log, ordinal), items by
 //! (index, position), runs by (log, run number).
 
-use folio_codec::{Digest, Reader, Writer, encode_run_facts, encode_tail, sum};
-use folio_core::assign::Tail;
+use folio_codec::{
+    Digest, Reader, Writer, decode_content, encode_content, encode_run_facts, encode_tail, sum,
+};
+use folio_core::assign::{Chunk, Tail};
 use folio_core::item::{LanePart, Position};
 use folio_core::reduce::RunFacts;
 use folio_core::{Authority, SessionId, Spine};
@@ -408,8 +410,8 @@ impl CommitRow {
 pub enum PackText {
     /// As it is, in the segment.
     Own,
-    /// As a slice of the escaped text of the event that settled the lane: its
-    /// ordinal, and the bytes of the lane before the segment.
+    /// As a slice of the stored form of the event that settled the stream: its
+    /// ordinal, and the byte at which the slice begins.
     Of(u64, u64),
 }
 
@@ -424,53 +426,72 @@ pub struct PackRow {
     pub opener: u64,
     /// The run.
     pub run_no: u32,
-    /// How many chunks it holds.
-    pub n: u32,
-    /// The chain at its last chunk.
-    pub chain: Digest,
+    /// The lane whose text its chunks are, as the stream says it.
+    pub content: Option<Chunk>,
+    /// The chain at some of its chunks, by ordinal, ascending.
+    pub marks: Vec<(u64, Digest)>,
     /// Where its text is.
     pub text: PackText,
-    /// The columns, then the text where it is its own.
-    pub body: Vec<u8>,
+    /// What [`folio_codec::encode_chunks`] made of the chunks.
+    pub columns: Vec<u8>,
+    /// The text, where it is the segment's own.
+    pub own: String,
 }
 
 impl PackRow {
     /// The row but for its first ordinal, which is its key.
     pub fn pack(&self) -> Vec<u8> {
-        let mut out = Writer(Vec::with_capacity(self.body.len() + 64));
+        let mut out = Writer(Vec::with_capacity(
+            self.columns.len() + self.own.len() + 40 * self.marks.len() + 32,
+        ));
         out.varint(self.last - self.first);
         out.varint(self.first - self.opener);
         out.varint(u64::from(self.run_no));
-        out.varint(u64::from(self.n));
-        out.0.extend_from_slice(&self.chain);
+        encode_content(&mut out, self.content);
+        out.varint(self.marks.len() as u64);
+        for (ordinal, chain) in &self.marks {
+            out.varint(ordinal - self.first);
+            out.0.extend_from_slice(chain);
+        }
         match self.text {
             PackText::Own => out.byte(0),
-            PackText::Of(ordinal, before) => {
+            PackText::Of(ordinal, at) => {
                 out.byte(1);
                 out.varint(ordinal);
-                out.varint(before);
+                out.varint(at);
             }
         }
-        out.0.extend_from_slice(&self.body);
+        out.bytes(&self.columns);
+        out.0.extend_from_slice(self.own.as_bytes());
         out.0
     }
 
     /// Unpacks what [`PackRow::pack`] packed.
     pub fn unpack(first: u64, bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
+        let last = first.checked_add(reader.varint()?)?;
+        let opener = first.checked_sub(reader.varint()?)?;
+        let run_no = reader.varint32()?;
+        let content = decode_content(&mut reader)?;
+        let mut marks = Vec::new();
+        for _ in 0..reader.varint()? {
+            let ordinal = first.checked_add(reader.varint()?)?;
+            marks.push((ordinal, reader.take(32)?.try_into().ok()?));
+        }
         Some(Self {
             first,
-            last: first.checked_add(reader.varint()?)?,
-            opener: first.checked_sub(reader.varint()?)?,
-            run_no: reader.varint32()?,
-            n: reader.varint32()?,
-            chain: reader.take(32)?.try_into().ok()?,
+            last,
+            opener,
+            run_no,
+            content,
+            marks,
             text: match reader.byte()? {
                 0 => PackText::Own,
                 1 => PackText::Of(reader.varint()?, reader.varint()?),
                 _ => return None,
             },
-            body: reader.rest().to_vec(),
+            columns: reader.bytes()?.to_vec(),
+            own: String::from_utf8(reader.rest().to_vec()).ok()?,
         })
     }
 }
@@ -490,6 +511,16 @@ pub enum FoundPack {
         /// Its first ordinal.
         first: u64,
     },
+}
+
+impl FoundPack {
+    /// Its first ordinal, and its last one where it is whole.
+    pub fn ends(&self) -> (u64, Option<u64>) {
+        match self {
+            Self::Whole(row) => (row.first, Some(row.last)),
+            Self::Damaged { first } => (*first, None),
+        }
+    }
 }
 
 /// The ids `<stem>#<n>` of a segment that count without a gap.

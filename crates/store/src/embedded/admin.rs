@@ -132,7 +132,7 @@ impl<E: Engine> Admin for Embedded<E> {
         if pending.is_empty() {
             return Ok(Scrub::default());
         }
-        self.writer.alone(E::rewrite).await?;
+        self.writer.alone(Engine::rewrite).await?;
         let completed = pending.len() as u64;
         // What was erased since then waits for the next rewrite.
         self.write(move |txn, _| {

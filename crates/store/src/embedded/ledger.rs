@@ -3,6 +3,7 @@
 use super::{Embedded, MAX_LISTED};
 use crate::engine::{Engine, Snapshot, Writes};
 use crate::line::Line;
+use crate::packing::Packing;
 use crate::page::{info, stored};
 use crate::plan::{fetch, needs, plan, prepare, session_and_log, session_line};
 use crate::port::{
@@ -40,7 +41,7 @@ fn no_transition(session: &SessionRow, to: &str) -> StoreError {
 #[async_trait]
 impl<E: Engine> Ledger for Embedded<E> {
     async fn create_session(&self, session: NewSession) -> Result<SessionInfo, StoreError> {
-        let decide = move |snapshot: &dyn Snapshot, engine: &E| {
+        let decide = move |snapshot: &dyn Snapshot, engine: &Packing<E>| {
             create(snapshot, &session, engine.now(), engine.random())
         };
         self.writer.decide(None, 0, Duration::ZERO, decide).await
@@ -151,7 +152,7 @@ impl<E: Engine> Ledger for Embedded<E> {
             Flush::Within(window) => window,
         };
         let batch = prepare(&id, batch)?;
-        let decide = move |snapshot: &dyn Snapshot, engine: &E| {
+        let decide = move |snapshot: &dyn Snapshot, engine: &Packing<E>| {
             let needs = needs(&batch);
             let is_alive = |owner| engine.is_alive(owner);
             let found = fetch(snapshot, id.as_str(), &batch, needs, &is_alive)?;

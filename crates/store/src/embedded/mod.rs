@@ -14,6 +14,7 @@ mod writer;
 
 use crate::blob::Uploads;
 use crate::engine::{Engine, Snapshot, WriteTxn};
+use crate::packing::Packing;
 use crate::{ErrorKind, StoreError};
 use std::fmt;
 use std::sync::Arc;
@@ -28,9 +29,9 @@ pub(crate) const MAX_LISTED: usize = 1_024;
 
 /// A store over an [`Engine`].
 pub struct Embedded<E: Engine> {
-    engine: Arc<E>,
-    writer: Writer<E>,
-    watch: Watch<E>,
+    engine: Arc<Packing<E>>,
+    writer: Writer<Packing<E>>,
+    watch: Watch<Packing<E>>,
     uploads: Arc<Uploads>,
 }
 
@@ -52,7 +53,7 @@ impl<E: Engine> Embedded<E> {
     /// # Errors
     /// `thread_failed` where the system gives no thread.
     pub fn new(engine: E) -> Result<Self, StoreError> {
-        let engine = Arc::new(engine);
+        let engine = Arc::new(Packing::new(engine));
         let watch = Watch::new(Arc::clone(&engine));
         Ok(Self {
             writer: Writer::start(Arc::clone(&engine), watch.commits())?,
@@ -64,7 +65,7 @@ impl<E: Engine> Embedded<E> {
 
     /// The engine, for what the port does not offer.
     pub fn engine(&self) -> &E {
-        &self.engine
+        self.engine.engine()
     }
 
     /// Lets the writer finish what it was handed, ends every thread, and lets
@@ -91,10 +92,10 @@ impl<E: Engine> Embedded<E> {
     /// waits for its outcome. Dropping the wait changes nothing about the work.
     async fn write<T: Send + 'static>(
         &self,
-        mut work: impl FnMut(&mut dyn WriteTxn, &E) -> Result<T, StoreError> + Send + 'static,
+        mut work: impl FnMut(&mut dyn WriteTxn, &Packing<E>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let commits = self.watch.commits();
-        let work = move |engine: &E| {
+        let work = move |engine: &Packing<E>| {
             let mut out = None;
             engine.write(&mut |txn| {
                 out = Some(work(txn, engine)?);
