@@ -280,7 +280,7 @@ impl<'a> Source<'a> {
         }
         // An older state of the source may have gone another way since.
         let events = self.store.events(self.id(), &[staged.head]).await?;
-        Ok(events.first().map(|event| event.chain) == Some(staged.chain))
+        Ok(events.first().and_then(|event| event.chain) == Some(staged.chain))
     }
 
     /// Whether a session of the other store is the same.

@@ -126,7 +126,7 @@ pub trait Snapshot {
     }
     /// Hands the whole events from `from` to `to` over, both included,
     /// ascending, each borrowed until the next one. A damaged event is passed
-    /// over. The chain of a packed chunk is not computed: it is all zeros.
+    /// over. Their chains are not computed where they are not stored.
     fn visit_events(
         &self,
         log_no: u64,

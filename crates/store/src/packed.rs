@@ -4,7 +4,7 @@
 use crate::port::{LoadedItem, StoredEvent};
 use crate::rows::{EventRef, RunRow};
 use crate::scan::FoundItem;
-use folio_codec::{Digest, decode_event};
+use folio_codec::decode_event;
 use folio_core::item::{LanePart, Need, Position};
 use folio_core::reduce::Material;
 use folio_core::{EventView, ItemRef, Spine};
@@ -97,7 +97,6 @@ pub(crate) struct Pooled {
     run_seq: u64,
     committed_at: u64,
     form: u8,
-    chain: Digest,
     body: Range<usize>,
 }
 
@@ -111,7 +110,6 @@ impl Pool {
             run_seq: event.run_seq,
             committed_at: event.committed_at,
             form: event.form,
-            chain: *event.chain,
             body: from..self.bodies.len(),
         });
     }
@@ -221,7 +219,7 @@ impl Packed {
                 run_no: found.run_no,
                 spine: Arc::clone(&run(found.run_no)?.1),
                 committed_at: found.committed_at,
-                chain: found.chain,
+                chain: None,
                 form: found.form,
                 body: self.pool.body(found).to_vec(),
             })

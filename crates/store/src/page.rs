@@ -137,7 +137,7 @@ pub(crate) fn stored(row: EventRow, spine: &Arc<Spine>) -> StoredEvent {
         run_no: row.run_no,
         spine: Arc::clone(spine),
         committed_at: row.committed_at,
-        chain: row.chain,
+        chain: Some(row.chain),
         form: row.form,
         body: row.body,
     }

@@ -372,8 +372,9 @@ pub struct StoredEvent {
     pub spine: Arc<Spine>,
     /// When it was committed, in milliseconds since 1970.
     pub committed_at: u64,
-    /// The chain at this event.
-    pub chain: Digest,
+    /// The chain at this event; `None` in a page of items, which proves
+    /// nothing.
+    pub chain: Option<Digest>,
     /// The form of the body.
     pub form: u8,
     /// The packed event.

@@ -275,7 +275,7 @@ pub struct ToldEvent {
     event_seq: u64,
     run_no: u32,
     spine: Spine,
-    chain: Digest,
+    chain: Option<Digest>,
     body: (u8, Vec<u8>),
 }
 

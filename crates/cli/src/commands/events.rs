@@ -71,7 +71,7 @@ fn to_json(event: &StoredEvent, view: &EventView<'_>, session: &SessionId) -> St
         event.ordinal,
         event.event_seq,
         event_json(view, &event.spine, session),
-        hex(&event.chain),
+        event.chain.as_ref().map(hex).unwrap_or_default(),
     )
 }
 

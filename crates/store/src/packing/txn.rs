@@ -347,9 +347,10 @@ impl<'a> Txn<'a> {
         writes.id_runs.extend(drained.id_runs);
         writes.pack_ids.extend(drained.pack_ids);
         let mut log = log;
-        if is_live && let Some(row) = drained.log {
-            log.drained_seq = row.drained_seq;
-        }
+        log.drained_seq = match drained.log {
+            Some(row) if is_live => row.drained_seq,
+            _ => known.row.drained_seq,
+        };
         self.settle(&known.row, &mut log, &mut writes, &mut packs)?;
         open_streams(&mut log, &writes);
         writes.packs.extend(packs.into_iter().map(|pack| pack.row));
@@ -916,19 +917,26 @@ impl WriteTxn for Txn<'_> {
         let removes = writes.erase.iter().any(removes) || !writes.redacted.is_empty();
         let chunks = |(row, _): &(EventRow, u64)| Mould::of(row.form, &row.body).is_some();
         let indexes = writes.events.is_empty() && !writes.segs.is_empty();
-        if !removes && !indexes && log.tail.streams.is_empty() {
-            let known = self.state().known(log_no)?;
-            let streams = known.is_some_and(|known| !known.row.tail.streams.is_empty());
-            if !streams && !writes.events.iter().any(chunks) {
-                return self.put(writes);
-            }
+        let known = self.state().known(log_no)?;
+        // What was decided before something was drained does not know it.
+        let drained_seq = known.as_ref().map_or(0, |known| known.row.drained_seq);
+        let streams = known
+            .as_ref()
+            .is_some_and(|known| !known.row.tail.streams.is_empty());
+        let moved = known.is_some_and(|known| known.row.index_no != log.index_no);
+        let plain = !removes && !indexes && !streams && !writes.events.iter().any(chunks);
+        if plain && log.tail.streams.is_empty() && log.drained_seq == drained_seq {
+            return self.put(writes);
         }
         let mut writes = writes.clone();
         let Some(mut log) = writes.log.take() else {
             return self.put(&writes);
         };
-        if removes {
+        if removes || moved {
+            // What is drained belongs to the index that there is.
             self.drain(log_no)?;
+        }
+        if removes {
             if !writes.redacted.is_empty() {
                 self.free(log_no, &writes.redacted)?;
             }

@@ -537,7 +537,7 @@ async fn the_chain_equals_its_recomputation(place: Place) {
         let seq = sequences.entry(event.spine.run_id.as_str()).or_default();
         *seq += 1;
         chain = chain_next(&chain, stored.ordinal, *seq, &digest);
-        assert_eq!(stored.chain, chain, "at {}", stored.ordinal);
+        assert_eq!(stored.chain, Some(chain), "at {}", stored.ordinal);
         assert_eq!(stored.event_seq, *seq);
         let id = std::slice::from_ref(&event.id);
         let known = s.store.lookup_ids(&s.session, id).await.unwrap();
