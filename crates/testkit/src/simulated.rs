@@ -14,8 +14,8 @@ use folio_store::engine::{
     Capabilities, Counters, Engine, ReadWork, Snapshot, WriteTxn, WriteWork, Writes,
 };
 use folio_store::rows::{
-    BlobRow, ContribLogRow, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow, SegRow,
-    SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
+    BlobRow, CommitRow, ContribLogRow, EventRow, FactRow, FoundEvent, FoundPack, IdRunRow, LogRow,
+    RunRow, ScrubRow, SegRow, SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
 };
 use folio_store::{Embedded, ErrorKind, Store, StoreError};
 use folio_store_memory::Tables;
@@ -383,6 +383,22 @@ impl Snapshot for View<'_> {
             }
         }
         Ok(found)
+    }
+
+    fn journal(&self) -> Result<Option<(u64, u64)>, StoreError> {
+        self.tables.journal()
+    }
+
+    fn commits(&self, after: u64) -> Result<Vec<CommitRow>, StoreError> {
+        self.tables.commits(after)
+    }
+
+    fn packs(&self, log_no: u64, from: u64, to: u64) -> Result<Vec<FoundPack>, StoreError> {
+        self.tables.packs(log_no, from, to)
+    }
+
+    fn id_run(&self, log_no: u64, stem: &str, n: u64) -> Result<Option<IdRunRow>, StoreError> {
+        self.tables.id_run(log_no, stem, n)
     }
 
     fn run(&self, log_no: u64, run_no: u32) -> Result<Option<RunRow>, StoreError> {

@@ -83,6 +83,7 @@ macro_rules! engine_cases {
             removals::an_erased_part_goes_alone,
             removals::a_dropped_index_answers_nothing,
             removals::a_log_is_cut_behind_an_ordinal_and_a_run,
+            removals::the_journal_ends_where_it_was_cut_and_goes_on,
             removals::events_go_with_their_ids_and_citations_also_where_the_id_is_unknown,
             removals::what_another_log_made_of_a_key_since_stays,
             removals::a_rewritten_store_has_every_row_and_goes_on,

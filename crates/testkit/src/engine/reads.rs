@@ -8,7 +8,7 @@ use folio_core::assign::Tail;
 use folio_core::item::Lane;
 use folio_core::{Authority, Item};
 use folio_store::engine::{Counters, Engine, ItemWrite, ViewWrites, Writes};
-use folio_store::rows::{BlobRow, FactRow, FoundEvent, ScrubRow};
+use folio_store::rows::{BlobRow, CommitRow, FactRow, FoundEvent, FoundPack, IdRunRow, ScrubRow};
 
 pub(super) fn ordinals(found: &[FoundEvent]) -> Vec<u64> {
     found.iter().map(FoundEvent::ordinal).collect()
@@ -20,6 +20,26 @@ pub(super) fn numbers(items: &[Item]) -> Vec<u64> {
 
 fn sequences(facts: &[FactRow]) -> Vec<u64> {
     facts.iter().map(|fact| fact.seq).collect()
+}
+
+pub(super) fn firsts(found: &[FoundPack]) -> Vec<u64> {
+    let first = |pack: &FoundPack| match pack {
+        FoundPack::Whole(row) => row.first,
+        FoundPack::Damaged { first } => *first,
+    };
+    found.iter().map(first).collect()
+}
+
+/// Asserts that the rows of the commit journal from one to another are there.
+pub(super) fn check_journal(engine: &impl Engine, first: u64, last: u64) {
+    read(engine, |s| {
+        assert_eq!(s.journal().unwrap(), Some((first, last)));
+        let rows: Vec<_> = (first..=last).map(commit).collect();
+        assert_eq!(s.commits(0).unwrap(), rows);
+        assert_eq!(s.commits(first).unwrap(), rows[1..]);
+        assert_eq!(s.commits(last).unwrap(), []);
+        assert_eq!(s.commits(u64::MAX).unwrap(), []);
+    });
 }
 
 /// Asserts that all of a session is there, by every way that finds it.
@@ -52,6 +72,18 @@ pub fn check_everything(engine: &impl Engine, n: u64) {
         assert_eq!(snapshot.events(n, 0, u64::MAX, 9, 9_000).unwrap(), events);
         for (row, hash) in &all.events {
             assert_eq!(snapshot.event_ids(n, *hash).unwrap(), [(n, row.ordinal)]);
+        }
+
+        let packs = PACKS.map(|first| FoundPack::Whole(pack(first)));
+        assert_eq!(snapshot.packs(n, 0, u64::MAX).unwrap(), packs);
+        for run in &all.id_runs {
+            for number in [run.first, run.first + 3] {
+                let found = snapshot.id_run(n, &run.stem, number).unwrap();
+                assert_eq!(found.as_ref(), Some(run));
+            }
+        }
+        for (hash, ordinal) in &all.pack_ids {
+            assert_eq!(snapshot.event_ids(n, *hash).unwrap(), [(n, *ordinal)]);
         }
 
         let items: Vec<_> = all.items.iter().map(|write| write.item.clone()).collect();
@@ -106,16 +138,20 @@ pub fn every_row_comes_back_also_after_reopening<P: EnginePlace>() {
         read(&engine, |s| s.counters().unwrap()),
         Counters::default()
     );
+    assert_eq!(read(&engine, |s| s.journal().unwrap()), None);
+    assert_eq!(read(&engine, |s| s.commits(0).unwrap()), []);
     // Neighbours on both sides: a read that runs over would see them.
     for n in 1..=3 {
         write(&engine, &everything(n)).unwrap();
     }
     check_everything(&engine, 2);
+    check_journal(&engine, 1, 3);
     drop(engine);
     let engine = place.open();
     for n in 1..=3 {
         check_everything(&engine, n);
     }
+    check_journal(&engine, 1, 3);
     assert_eq!(read(&engine, |s| s.counters().unwrap().numbers()), [3; 7]);
     engine.check().unwrap();
     drop(engine);
@@ -144,6 +180,25 @@ pub fn reads_keep_their_bounds_and_their_order<P: EnginePlace>() {
         assert_eq!(events(1, 3, 9, 0), [1], "the first may exceed them alone");
         assert_eq!(events(1, 3, 0, 9_000), [0_u64; 0]);
         assert_eq!(events(3, 1, 9, 9_000), [0_u64; 0]);
+
+        let packs = |from, to| firsts(&s.packs(2, from, to).unwrap());
+        assert_eq!(packs(0, u64::MAX), [11, 12, 21]);
+        assert_eq!(packs(11, 12), [11, 12]);
+        assert_eq!(packs(12, 20), [12], "a segment is found by its first chunk");
+        assert_eq!(packs(13, 20), [0_u64; 0]);
+        assert_eq!(packs(22, u64::MAX), [0_u64; 0]);
+        assert_eq!(packs(12, 11), [0_u64; 0]);
+        let id_run = |stem, n| -> Option<u64> {
+            let found = s.id_run(2, stem, n).unwrap();
+            found.map(|run: IdRunRow| run.first)
+        };
+        assert_eq!(id_run("c", 0), Some(0));
+        assert_eq!(id_run("c", u64::MAX - 4), Some(0));
+        assert_eq!(id_run("c", 1 << 63), Some(0));
+        assert_eq!(id_run("c", u64::MAX - 3), Some(u64::MAX - 3));
+        assert_eq!(id_run("c", u64::MAX), Some(u64::MAX - 3));
+        assert_eq!((id_run("c:2", 4), id_run("c:2", 5)), (None, Some(5)));
+        assert_eq!((id_run("", 9), id_run("c:", 9)), (None, None));
 
         let items = |from, direction, limit| numbers(&s.items(2, from, direction, limit).unwrap());
         assert_eq!(items(at(u64::MAX, 255), Older, 9), [2, 1]);
@@ -215,6 +270,8 @@ pub fn what_is_not_there_is_nothing_whatever_is_asked<P: EnginePlace>() {
         for n in [0, 2, (1 << 30) - 1, 1 << 31, u64::MAX] {
             assert_eq!(s.log(n).unwrap(), None);
             assert_eq!(s.events(n, 0, u64::MAX, 9, 9).unwrap(), []);
+            assert_eq!(s.packs(n, 0, u64::MAX).unwrap(), []);
+            assert_eq!(s.id_run(n, "c", u64::MAX).unwrap(), None);
             assert_eq!(s.run(n, 1).unwrap(), None);
             assert_eq!(s.items(n, at(0, 0), Newer, 9).unwrap(), []);
             assert_eq!(s.items(n, at(u64::MAX, 255), Older, 9).unwrap(), []);
@@ -237,6 +294,7 @@ pub fn what_is_not_there_is_nothing_whatever_is_asked<P: EnginePlace>() {
             assert_eq!(s.view_mark(n, 1).unwrap(), 0);
             assert_eq!(s.view_mark(1, n).unwrap(), 0);
         }
+        assert_eq!(s.packs(1, u64::MAX, u64::MAX).unwrap(), []);
         assert_eq!(s.stages(u64::MAX, 9).unwrap(), []);
         assert_eq!(s.citations(1, u64::MAX, 9).unwrap(), []);
         assert_eq!(s.view("").unwrap(), None);
@@ -246,6 +304,9 @@ pub fn what_is_not_there_is_nothing_whatever_is_asked<P: EnginePlace>() {
 
 pub fn rows_with_a_known_key_are_replaced<P: EnginePlace>() {
     let (_place, engine) = place_with::<P>([1]);
+    let mut shorter = pack(11);
+    shorter.last = 13;
+    shorter.body = b"fewer".to_vec();
     let mut later = Writes {
         sessions: vec![session(1)],
         log: Some(log(1)),
@@ -254,6 +315,16 @@ pub fn rows_with_a_known_key_are_replaced<P: EnginePlace>() {
             item: item(1, at(1, 0), "assistant:r1:m"),
             is_new: false,
         }],
+        packs: vec![shorter.clone()],
+        id_runs: vec![IdRunRow {
+            n: 1,
+            ..id_run("c", 0, 11)
+        }],
+        pack_ids: pack_ids()[..1].to_vec(),
+        commit: Some(CommitRow {
+            body: b"another".to_vec(),
+            ..commit(1)
+        }),
         contributions: vec![(contrib_log(1), Vec::new())],
         blobs: vec![BlobRow {
             stager: 7,
@@ -298,6 +369,14 @@ pub fn rows_with_a_known_key_are_replaced<P: EnginePlace>() {
             s.items(1, at(0, 0), Newer, 1).unwrap(),
             [later.items[0].item.clone()]
         );
+        assert_eq!(
+            s.packs(1, 0, 12).unwrap(),
+            [shorter.clone(), pack(12)].map(FoundPack::Whole)
+        );
+        assert_eq!(s.id_run(1, "c", 9).unwrap().as_ref(), later.id_runs.first());
+        assert_eq!(s.event_ids(1, pack_ids()[0].0).unwrap(), [(1, 12)]);
+        assert_eq!(s.commits(0).unwrap().first(), later.commit.as_ref());
+        assert_eq!(s.journal().unwrap(), Some((1, 1)));
         assert_eq!(
             s.contrib_log(1, "notes").unwrap().as_ref(),
             later.contributions.first().map(|(row, _)| row)

@@ -1,13 +1,13 @@
 //! What is erased goes, and nothing else does.
 //!
 //! Sorts of rows are counted by these names: `sessions`, `logs`, `spans`,
-//! `events`, `event_ids`, `citations`, `runs`, `items`, `item_keys`,
-//! `item_segs`, `contrib_logs`, `contrib_facts`, `contrib_ids`,
-//! `contrib_items`, `blobs`, `stages`, `pieces`, `views`, `view_rows`,
-//! `view_marks` and `scrub`. An engine may count more.
+//! `events`, `event_ids`, `packs`, `id_runs`, `commits`, `citations`, `runs`,
+//! `items`, `item_keys`, `item_segs`, `contrib_logs`, `contrib_facts`,
+//! `contrib_ids`, `contrib_items`, `blobs`, `stages`, `pieces`, `views`,
+//! `view_rows`, `view_marks` and `scrub`. An engine may count more.
 #![expect(missing_docs, reason = "the name of a case says what holds")]
 
-use super::reads::{check_everything, numbers, ordinals};
+use super::reads::{check_everything, check_journal, firsts, numbers, ordinals};
 use super::rows::*;
 use super::{EnginePlace, place_with, read, write};
 use folio_core::Direction::Newer;
@@ -17,7 +17,12 @@ use folio_store::engine::{Engine, Erase, ViewWrites, Writes};
 pub fn what_is_erased_leaves_no_row_and_no_neighbour_loses_one<P: EnginePlace>() {
     let (place, engine) = place_with::<P>([1, 3]);
     let before = place.counts(&engine);
-    write(&engine, &everything(2)).unwrap();
+    // The journal is no session's.
+    let second = Writes {
+        commit: None,
+        ..everything(2)
+    };
+    write(&engine, &second).unwrap();
     assert_ne!(place.counts(&engine), before);
     // Nothing of it has to exist.
     for _ in 0..2 {
@@ -72,7 +77,7 @@ pub fn rows(lost: &[(&str, u64)]) -> Vec<(String, u64)> {
 pub fn an_erased_part_goes_alone<P: EnginePlace>() {
     let items = |from| Erase::Items { index_no: 2, from };
     let (log_no, above) = (2, 1);
-    let parts: [(Erase, &[(&str, u64)]); 14] = [
+    let parts: [(Erase, &[(&str, u64)]); 17] = [
         (
             Erase::Index(2),
             &[("item_keys", 2), ("item_segs", 3), ("items", 2)],
@@ -96,6 +101,21 @@ pub fn an_erased_part_goes_alone<P: EnginePlace>() {
         (Erase::Stage(stage(2)), &[("pieces", 2), ("stages", 1)]),
         (Erase::StageRow(stage(2).blob_no), &[("stages", 1)]),
         (Erase::Scrub(2), &[("scrub", 1)]),
+        (Erase::Commits(2), &[("commits", 2)]),
+        (
+            packs_gone(2),
+            &[("event_ids", 3), ("id_runs", 3), ("packs", 3)],
+        ),
+        (
+            Erase::Packs {
+                log_no,
+                family: 2,
+                packs: vec![12, 13, u64::MAX],
+                id_runs: vec![("c".into(), 0), ("c".into(), 1), ("d".into(), u64::MAX)],
+                ids: vec![pack_ids()[1], (5, 12)],
+            },
+            &[("event_ids", 1), ("id_runs", 1), ("packs", 1)],
+        ),
         (Erase::Session(session(2)), &[("sessions", 1)]),
         (
             Erase::Citations {
@@ -141,6 +161,13 @@ pub fn a_log_is_cut_behind_an_ordinal_and_a_run<P: EnginePlace>() {
             family: 2,
             events: event_hashes()[1..].to_vec(),
         },
+        Erase::Packs {
+            log_no: 2,
+            family: 2,
+            packs: vec![12, 21],
+            id_runs: vec![("c".into(), u64::MAX - 3), ("c:2".into(), 5)],
+            ids: pack_ids(),
+        },
         Erase::Items {
             index_no: 2,
             from: 2,
@@ -155,6 +182,11 @@ pub fn a_log_is_cut_behind_an_ordinal_and_a_run<P: EnginePlace>() {
         assert_eq!(ordinals(&s.events(2, 0, 9, 9, 900).unwrap()), [1]);
         assert_eq!(s.event_ids(2, event(1).1).unwrap(), [(2, 1)]);
         assert_eq!(s.event_ids(2, event(2).1).unwrap(), []);
+        assert_eq!(firsts(&s.packs(2, 0, u64::MAX).unwrap()), [11]);
+        assert_eq!(s.event_ids(2, pack_ids()[0].0).unwrap(), []);
+        let left = s.id_run(2, "c", u64::MAX).unwrap();
+        assert_eq!(left, Some(id_run("c", 0, 11)));
+        assert_eq!(s.id_run(2, "c:2", 9).unwrap(), None);
         assert_eq!(s.citations(2, 0, 9).unwrap(), [(1, sha(2))]);
         assert_eq!(numbers(&s.items(2, at(0, 0), Newer, 9).unwrap()), [1]);
         let hash = folio_codec::hash64(b"assistant:r1:m");
@@ -174,6 +206,25 @@ pub fn a_log_is_cut_behind_an_ordinal_and_a_run<P: EnginePlace>() {
     };
     write(&engine, &erasing(vec![first])).unwrap();
     assert!(!read(&engine, |s| s.is_cited(&sha(2)).unwrap()));
+}
+
+pub fn the_journal_ends_where_it_was_cut_and_goes_on<P: EnginePlace>() {
+    let (_place, engine) = place_with::<P>(1..=3);
+    write(&engine, &erasing(vec![Erase::Commits(0)])).unwrap();
+    check_journal(&engine, 1, 3);
+    write(&engine, &erasing(vec![Erase::Commits(2)])).unwrap();
+    check_journal(&engine, 3, 3);
+    // What is cut goes before what is added.
+    let next = Writes {
+        erase: vec![Erase::Commits(3)],
+        commit: Some(commit(4)),
+        ..Writes::default()
+    };
+    write(&engine, &next).unwrap();
+    check_journal(&engine, 4, 4);
+    write(&engine, &erasing(vec![Erase::Commits(u64::MAX)])).unwrap();
+    assert_eq!(read(&engine, |s| s.journal().unwrap()), None);
+    engine.check().unwrap();
 }
 
 pub fn events_go_with_their_ids_and_citations_also_where_the_id_is_unknown<P: EnginePlace>() {
@@ -232,6 +283,7 @@ pub fn a_rewritten_store_has_every_row_and_goes_on<P: EnginePlace>() {
     engine.rewrite().unwrap();
     assert_eq!(place.counts(&engine), before);
     check_everything(&engine, 2);
+    check_journal(&engine, 1, 3);
     write(&engine, &everything(4)).unwrap();
     drop(engine);
     let engine = place.open();

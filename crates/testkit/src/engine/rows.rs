@@ -1,14 +1,14 @@
 //! Rows of every sort, made of a number: neighbours differ in it alone.
 
 use folio_codec::Digest;
-use folio_core::assign::{OpenRequest, OpenRun, Tail, WaitingMark};
+use folio_core::assign::{OpenRequest, OpenRun, OpenStream, Tail, WaitingMark};
 use folio_core::item::{Lane, Need, Part, Position};
 use folio_core::reduce::RunFacts;
 use folio_core::{Authority, InvocationId, Item, ItemKind, RunId, SessionId, Spine, TurnId};
 use folio_store::engine::{Counters, Erase, ItemWrite, ViewWrites, Writes};
 use folio_store::rows::{
-    BlobRow, ContribLogRow, EventRow, FactRow, LogRow, RunRow, ScrubRow, SegRow, SessionRow,
-    SpanRow, StageRow, ViewRow,
+    BlobRow, CommitRow, ContribLogRow, EventRow, FactRow, IdRunRow, LogRow, PackRow, PackText,
+    RunRow, ScrubRow, SegRow, SessionRow, SpanRow, StageRow, ViewRow,
 };
 
 /// A session, with every member set.
@@ -66,6 +66,12 @@ pub fn log(n: u64) -> LogRow {
                 ordinal: 3,
                 call: Some("call:t1:c".into()),
             }],
+            streams: vec![OpenStream {
+                opener: 3,
+                run_no: 2,
+                mould: u64::MAX,
+                content: None,
+            }],
         },
     }
 }
@@ -104,6 +110,52 @@ pub fn event(ordinal: u64) -> (EventRow, u64) {
         body: format!("body of {ordinal}").into_bytes(),
     };
     (row, u64::MAX - ordinal)
+}
+
+/// A segment of three chunks, two ordinals apart: others stand between them.
+pub fn pack(first: u64) -> PackRow {
+    PackRow {
+        first,
+        last: first + 4,
+        opener: 3,
+        run_no: 2,
+        n: 3,
+        chain: [first.to_le_bytes()[0]; 32],
+        text: match first % 2 {
+            0 => PackText::Own,
+            _ => PackText::Of(first + 9, 70),
+        },
+        body: format!("chunks from {first} on").into_bytes(),
+    }
+}
+
+/// The first ordinals of a session's segments; two of them overlap.
+pub const PACKS: [u64; 3] = [11, 12, 21];
+
+/// Ids that count, of the segment at 11 or at 21.
+pub fn id_run(stem: &str, first: u64, pack: u64) -> IdRunRow {
+    IdRunRow {
+        stem: stem.into(),
+        first,
+        n: 3,
+        pack,
+    }
+}
+
+/// The ids of the segment at 12, which do not count: the hash of each, with its
+/// ordinal.
+pub fn pack_ids() -> Vec<(u64, u64)> {
+    [12, 14, 16]
+        .map(|ordinal| (1 << 63 | ordinal, ordinal))
+        .into()
+}
+
+/// A row of the commit journal.
+pub fn commit(seq: u64) -> CommitRow {
+    CommitRow {
+        seq,
+        body: format!("what commit {seq} added").into_bytes(),
+    }
 }
 
 /// A position.
@@ -241,7 +293,8 @@ pub fn scrub(n: u64) -> ScrubRow {
     }
 }
 
-/// One row of every sort and a few more, all of one session.
+/// One row of every sort and a few more, all of one session but for that of the
+/// commit journal, which is of all of them.
 pub fn everything(n: u64) -> Writes {
     Writes {
         counters: Some(Counters {
@@ -269,6 +322,14 @@ pub fn everything(n: u64) -> Writes {
             },
         ],
         segs: vec![seg(1, 0), seg(3, 4), seg(6, 8)],
+        packs: PACKS.map(pack).into(),
+        id_runs: vec![
+            id_run("c", 0, 11),
+            id_run("c", u64::MAX - 3, 21),
+            id_run("c:2", 5, 21),
+        ],
+        pack_ids: pack_ids(),
+        commit: Some(commit(n)),
         contributions: vec![(
             contrib_log(n),
             vec![fact(1, 2, "a"), fact(2, 1, "b"), fact(3, 2, "a")],
@@ -300,6 +361,19 @@ pub fn event_hashes() -> Vec<(u64, Option<u64>)> {
     (1..=3).map(|ordinal| (ordinal, hash(ordinal))).collect()
 }
 
+/// What removes all segments of a session.
+pub fn packs_gone(n: u64) -> Erase {
+    let all = everything(n);
+    let id_runs = all.id_runs.into_iter();
+    Erase::Packs {
+        log_no: n,
+        family: n,
+        packs: PACKS.into(),
+        id_runs: id_runs.map(|run| (run.stem, run.first)).collect(),
+        ids: all.pack_ids,
+    }
+}
+
 /// What removes [`everything`] of a session.
 pub fn gone(n: u64) -> Writes {
     let erase = vec![
@@ -311,6 +385,7 @@ pub fn gone(n: u64) -> Writes {
             family: n,
             events: event_hashes(),
         },
+        packs_gone(n),
         Erase::Items {
             index_no: n,
             from: 0,

@@ -112,6 +112,18 @@ pub fn what_has_no_owner_is_refused<P: EnginePlace>() {
             citations: all.citations,
             ..Writes::default()
         },
+        Writes {
+            packs: all.packs,
+            ..Writes::default()
+        },
+        Writes {
+            id_runs: all.id_runs,
+            ..Writes::default()
+        },
+        Writes {
+            pack_ids: all.pack_ids,
+            ..Writes::default()
+        },
     ] {
         let error = write(&engine, &writes).unwrap_err();
         assert_eq!(
