@@ -41,7 +41,7 @@ impl Txn<'_> {
 
     /// Whether every id leads to an event, or to an ordinal that a segment of
     /// its log spans. Segments overlap, and only an opened one tells how far it
-    /// reaches.
+    /// reaches. An event that is lost between the chunks of one `verify` finds.
     fn ids_lead_somewhere(&self) -> Result<bool, Error> {
         let ids = self.all(sql::IDS_WITHOUT_EVENT, [], |columns| {
             Ok(columns.i64(0).unwrap_or_default())

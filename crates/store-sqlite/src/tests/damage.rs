@@ -66,7 +66,7 @@ fn with_a_broken_page_chain(rows: &Writes) -> (Place, SqliteEngine) {
 #[test]
 fn a_broken_page_chain_damages_one_segment() {
     let mut all = everything(1);
-    all.packs[1].body = vec![b'x'; 20_000];
+    all.packs[1].columns = vec![b'x'; 20_000];
     let (_place, engine) = with_a_broken_page_chain(&all);
     let found = read(&engine, |s| s.packs(1, 1, 99).unwrap());
     assert_eq!(found.len(), 3);

@@ -306,7 +306,7 @@ pub fn rows_with_a_known_key_are_replaced<P: EnginePlace>() {
     let (_place, engine) = place_with::<P>([1]);
     let mut shorter = pack(11);
     shorter.last = 13;
-    shorter.body = b"fewer".to_vec();
+    shorter.columns = b"fewer".to_vec();
     let mut later = Writes {
         sessions: vec![session(1)],
         log: Some(log(1)),

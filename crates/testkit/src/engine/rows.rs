@@ -119,13 +119,14 @@ pub fn pack(first: u64) -> PackRow {
         last: first + 4,
         opener: 3,
         run_no: 2,
-        n: 3,
-        chain: [first.to_le_bytes()[0]; 32],
+        content: None,
+        marks: vec![(first + 2, [first.to_le_bytes()[0]; 32])],
         text: match first % 2 {
             0 => PackText::Own,
             _ => PackText::Of(first + 9, 70),
         },
-        body: format!("chunks from {first} on").into_bytes(),
+        columns: format!("chunks from {first} on").into_bytes(),
+        own: String::from("and what they say"),
     }
 }
 
