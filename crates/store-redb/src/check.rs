@@ -9,8 +9,8 @@ use folio_codec::Digest;
 use folio_core::{Direction, Item};
 use folio_store::engine::Counters;
 use folio_store::rows::{
-    BlobRow, ContribLogRow, EventRow, FactRow, LogRow, PIECE_BYTES, RunRow, ScrubRow, SegRow,
-    SessionRow, SpanRow, StageRow, ViewRow,
+    BlobRow, CommitRow, ContribLogRow, EventRow, FactRow, IdRunRow, LogRow, PIECE_BYTES, PackRow,
+    RunRow, ScrubRow, SegRow, SessionRow, SpanRow, StageRow, ViewRow,
 };
 use redb::{Key, ReadableTable};
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,7 +113,9 @@ pub fn everything(tables: &impl Tables) -> Result<Vec<String>, Error> {
     let mut found = Found::default();
     meta(&mut found, tables)?;
     let known = logs(&mut found, tables)?;
+    ids(&mut found, tables, &known)?;
     rows_of_logs(&mut found, tables, &known)?;
+    found.rows(tables.commits()?, |_, _, _: CommitRow| ())?;
     contributions(&mut found, tables, &known)?;
     blobs(&mut found, tables)?;
     views(&mut found, tables, &known)?;
@@ -207,12 +209,6 @@ fn rows_of_logs(found: &mut Found, tables: &impl Tables, known: &Known) -> Resul
             format!("chunk {} belongs to no index {}", key.5, key.0)
         });
     })?;
-    let events = tables.events()?;
-    found.finders(
-        "event_ids",
-        tables.event_ids()?,
-        |(_, _, log_no, ordinal)| gone::<EventRow>(events, &(log_no, ordinal)),
-    )?;
     let runs = tables.runs()?;
     let run = |(log_no, _, run_no): (u64, &str, u32)| gone::<RunRow>(runs, &(log_no, run_no));
     found.finders("runs_id", tables.runs_id()?, run)?;
@@ -223,6 +219,44 @@ fn rows_of_logs(found: &mut Found, tables: &impl Tables, known: &Known) -> Resul
         "item_keys",
         tables.item_keys()?,
         |(index_no, _, ordinal, slot)| gone::<Item>(items, &(index_no, ordinal, slot)),
+    )
+}
+
+/// Segments, and the ids that lead to events or into segments.
+fn ids(found: &mut Found, tables: &impl Tables, known: &Known) -> Result<(), Error> {
+    // How far the segments of a log reach, by the first ordinal: it and those
+    // before it, for they overlap. An event that is lost between the chunks of
+    // one `verify` finds.
+    let mut reaches: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    let mut before = (0, 0);
+    found.rows(tables.packs()?, |found, key, row: PackRow| {
+        found.unless(known.logs.contains_key(&key.0), || {
+            format!("segment {} belongs to no log {}", key.1, key.0)
+        });
+        before = before.max((key.0, row.last));
+        reaches.insert(key, before.1);
+    })?;
+    found.rows(tables.id_runs()?, |found, key, row: IdRunRow| {
+        let at = (key.0, row.pack);
+        found.unless(reaches.contains_key(&at), || {
+            let nothing = PackRow::name(&at);
+            format!("id_runs: nothing is at {nothing}")
+        });
+    })?;
+    let events = tables.events()?;
+    found.finders(
+        "event_ids",
+        tables.event_ids()?,
+        |(_, _, log_no, ordinal)| {
+            let mut before = reaches.range((log_no, 0)..=(log_no, ordinal));
+            if before
+                .next_back()
+                .is_some_and(|(_, reach)| *reach >= ordinal)
+            {
+                return Ok(None);
+            }
+            gone::<EventRow>(events, &(log_no, ordinal))
+        },
     )
 }
 

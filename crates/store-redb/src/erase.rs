@@ -23,6 +23,29 @@ pub fn erase(tables: &mut Writing<'_>, what: &Erase) -> Result<(), Error> {
             family,
             events,
         } => self::events(tables, *log_no, *family, events),
+        Erase::Packs {
+            log_no,
+            family,
+            packs,
+            id_runs,
+            ids,
+        } => {
+            for first in packs {
+                tables.packs.remove((*log_no, *first))?;
+            }
+            for (stem, first) in id_runs {
+                tables.id_runs.remove((*log_no, stem.as_str(), *first))?;
+            }
+            for (hash, ordinal) in ids {
+                tables
+                    .event_ids
+                    .remove((*family, *hash, *log_no, *ordinal))?;
+            }
+            Ok(())
+        }
+        Erase::Commits(through) => Ok(tables
+            .commits
+            .retain_in::<u64, _>(..=*through, |_, _| false)?),
         Erase::Citations { log_no, ordinals } => ordinals
             .iter()
             .try_for_each(|ordinal| citations(tables, *log_no, *ordinal)),

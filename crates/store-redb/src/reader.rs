@@ -13,8 +13,9 @@ use folio_core::{Direction, Item, ItemRef};
 use folio_store::StoreError;
 use folio_store::engine::{Counters, Snapshot};
 use folio_store::rows::{
-    BlobRow, ContribLogRow, EventRef, EventRow, FactRow, FoundEvent, LogRow, RunRow, ScrubRow,
-    SegRow, SessionRow, SpanRow, StageRow, ViewEntry, ViewRow, event_checksum, item_checksum,
+    BlobRow, CommitRow, ContribLogRow, EventRef, EventRow, FactRow, FoundEvent, FoundPack,
+    IdRunRow, LogRow, RunRow, ScrubRow, SegRow, SessionRow, SpanRow, StageRow, ViewEntry, ViewRow,
+    event_checksum, item_checksum,
 };
 use redb::ReadableTable;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -193,6 +194,42 @@ impl<T: Tables> Snapshot for Txn<'_, T> {
                 Ok(found.len() < limit)
             })?;
             Ok(found)
+        })
+    }
+
+    fn journal(&self) -> Result<Option<(u64, u64)>, StoreError> {
+        self.read(|tables| {
+            let commits = tables.commits()?;
+            let [first, last] =
+                [commits.first()?, commits.last()?].map(|end| end.map(|(seq, _)| seq.value()));
+            Ok(first.zip(last))
+        })
+    }
+
+    fn commits(&self, after: u64) -> Result<Vec<CommitRow>, StoreError> {
+        let bounds = (Excluded(after), Unbounded);
+        self.read(|tables| rows(tables.commits()?, bounds, Direction::Newer, usize::MAX))
+    }
+
+    fn packs(&self, log_no: u64, from: u64, to: u64) -> Result<Vec<FoundPack>, StoreError> {
+        if from > to {
+            return Ok(Vec::new());
+        }
+        let bounds = (Included((log_no, from)), Included((log_no, to)));
+        self.read(|tables| {
+            let (packs, newer) = (tables.packs()?, Direction::Newer);
+            collect(packs, bounds, newer, usize::MAX, |key, value| {
+                let damaged = FoundPack::Damaged { first: key.1 };
+                Ok(open(&key, value).map_or(damaged, FoundPack::Whole))
+            })
+        })
+    }
+
+    fn id_run(&self, log_no: u64, stem: &str, n: u64) -> Result<Option<IdRunRow>, StoreError> {
+        let bounds = (Included((log_no, stem, 0)), Included((log_no, stem, n)));
+        self.read(|tables| {
+            let found = rows(tables.id_runs()?, bounds, Direction::Older, 1)?;
+            Ok(found.into_iter().next())
         })
     }
 

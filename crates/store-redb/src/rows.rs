@@ -2,7 +2,8 @@
 //!
 //! What stands in the key is not repeated in the row, and is covered by the
 //! checksum all the same: a row in another's place is damaged. Rows other than
-//! events and items begin with a form, so that a field can be added later.
+//! events, segments and items begin with a form, so that a field can be added
+//! later.
 
 use crate::error::Error;
 use folio_codec::{
@@ -14,8 +15,9 @@ use folio_core::{Authority, InvocationId, Item, RunId, SessionId, Spine, TurnId}
 use folio_store::BlobId;
 use folio_store::engine::Counters;
 use folio_store::rows::{
-    BlobRow, ContribLogRow, EventRow, FactRow, LogRow, RunRow, ScrubRow, SegRow, SessionRow,
-    SpanRow, StageRow, ViewRow, entry_checksum, event_checksum, item_checksum,
+    BlobRow, CommitRow, ContribLogRow, EventRow, FactRow, IdRunRow, LogRow, PackRow, RunRow,
+    ScrubRow, SegRow, SessionRow, SpanRow, StageRow, ViewRow, entry_checksum, event_checksum,
+    item_checksum, pack_checksum,
 };
 use redb::{Key, Value};
 
@@ -317,6 +319,82 @@ impl Row for EventRow {
 
     fn unpack((_, ordinal): &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
         EventRow::unpack(*ordinal, reader.rest())
+    }
+}
+
+impl Row for PackRow {
+    type Key = (u64, u64);
+    const TABLE: &'static str = "packs";
+
+    fn name((log_no, first): &KeyOf<'_, Self>) -> String {
+        format!("log {log_no}, segment {first}")
+    }
+
+    fn pack(&self, out: &mut Writer) {
+        out.0.extend_from_slice(&PackRow::pack(self));
+    }
+
+    fn sum(&self, (log_no, first): &KeyOf<'_, Self>, packed: &[u8]) -> u64 {
+        pack_checksum(*log_no, *first, packed)
+    }
+
+    fn unpack((_, first): &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
+        PackRow::unpack(*first, reader.rest())
+    }
+}
+
+impl Row for IdRunRow {
+    type Key = (u64, &'static str, u64);
+    const TABLE: &'static str = "id_runs";
+
+    fn name((log_no, stem, first): &KeyOf<'_, Self>) -> String {
+        format!("log {log_no}, id {stem}#{first}")
+    }
+
+    fn pack(&self, out: &mut Writer) {
+        out.byte(FORM);
+        out.varint(u64::from(self.n));
+        out.varint(self.pack);
+    }
+
+    fn sum(&self, (log_no, ..): &KeyOf<'_, Self>, _: &[u8]) -> u64 {
+        self.checksum(*log_no)
+    }
+
+    fn unpack(&(_, stem, first): &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
+        form(reader)?;
+        Some(Self {
+            stem: stem.to_owned(),
+            first,
+            n: reader.varint32()?,
+            pack: reader.varint()?,
+        })
+    }
+}
+
+impl Row for CommitRow {
+    type Key = u64;
+    const TABLE: &'static str = "commits";
+
+    fn name(seq: &KeyOf<'_, Self>) -> String {
+        format!("commit {seq}")
+    }
+
+    fn pack(&self, out: &mut Writer) {
+        out.byte(FORM);
+        out.0.extend_from_slice(&self.body);
+    }
+
+    fn sum(&self, _: &KeyOf<'_, Self>, _: &[u8]) -> u64 {
+        self.checksum()
+    }
+
+    fn unpack(seq: &KeyOf<'_, Self>, reader: &mut Reader<'_>) -> Option<Self> {
+        form(reader)?;
+        Some(Self {
+            seq: *seq,
+            body: reader.rest().to_vec(),
+        })
     }
 }
 

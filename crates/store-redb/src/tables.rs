@@ -113,8 +113,15 @@ tables! {
     spans_src: (u64, u64, u64);
     /// Events, by (log, ordinal).
     events: (u64, u64);
-    /// Finds events, by (family, hash of the id, log, ordinal).
+    /// Finds events and chunks of segments, by (family, hash of the id, log,
+    /// ordinal).
     event_ids: (u64, u64, u64, u64);
+    /// Segments, by (log, ordinal of the first chunk).
+    packs: (u64, u64);
+    /// Ids of chunks that count, by (log, stem, first number).
+    id_runs: (u64, &'static str, u64);
+    /// The commit journal, by number.
+    commits: u64;
     /// Runs, by (log, number).
     runs: (u64, u32);
     /// Finds runs, by (log, run id, number).

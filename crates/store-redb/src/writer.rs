@@ -47,6 +47,9 @@ fn put_all(tables: &mut Writing<'_>, writes: &Writes) -> Result<(), Error> {
     for row in &writes.scrubs {
         put(&mut tables.scrub, row.seq, row)?;
     }
+    if let Some(row) = &writes.commit {
+        put(&mut tables.commits, row.seq, row)?;
+    }
     Ok(())
 }
 
@@ -57,6 +60,9 @@ fn put_rows_of_log(tables: &mut Writing<'_>, writes: &Writes) -> Result<(), Erro
             && writes.events.is_empty()
             && writes.redacted.is_empty()
             && writes.citations.is_empty()
+            && writes.packs.is_empty()
+            && writes.id_runs.is_empty()
+            && writes.pack_ids.is_empty()
             && writes.items.is_empty()
             && writes.segs.is_empty();
         return if none {
@@ -88,6 +94,17 @@ fn put_rows_of_log(tables: &mut Writing<'_>, writes: &Writes) -> Result<(), Erro
     }
     for seg in &writes.segs {
         put_seg(tables, log.index_no, seg)?;
+    }
+    for pack in &writes.packs {
+        put(&mut tables.packs, (log.log_no, pack.first), pack)?;
+    }
+    for run in &writes.id_runs {
+        let key = (log.log_no, run.stem.as_str(), run.first);
+        put(&mut tables.id_runs, key, run)?;
+    }
+    for (hash, ordinal) in &writes.pack_ids {
+        let id = (log.family, *hash, log.log_no, *ordinal);
+        mark(&mut tables.event_ids, id)?;
     }
     Ok(())
 }

@@ -455,7 +455,7 @@ impl Engine for SqliteEngine {
         let Some(conn) = &reading.conn else {
             return Err(transaction_failed());
         };
-        let found = (|| {
+        let mut found = (|| {
             // The quick one does not look whether indexes and tables agree, and
             // sessions are found through an index.
             let mut statement = conn.prepare("PRAGMA integrity_check(10)")?;
@@ -473,7 +473,10 @@ impl Engine for SqliteEngine {
         })()
         .map_err(Error::Sql)?;
         if found.is_empty() {
-            return Ok(Txn::new(conn).check_entries()?);
+            match Txn::new(conn).check_rows()? {
+                Some(wrong) => found.push(wrong.to_owned()),
+                None => return Ok(()),
+            }
         }
         Err(StoreError::corrupt(
             "database_damaged",

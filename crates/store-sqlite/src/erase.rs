@@ -35,7 +35,9 @@ impl Txn<'_> {
                 ids,
             } => {
                 for first in packs {
-                    self.run_sql(sql::DROP_PACK, [keys::event(*log_no, *first)?])?;
+                    if let Ok(key) = keys::event(*log_no, *first) {
+                        self.run_sql(sql::DROP_PACK, [key])?;
+                    }
                 }
                 let log = log_no.cast_signed();
                 for (stem, first) in id_runs {
@@ -47,7 +49,7 @@ impl Txn<'_> {
                 }
                 return Ok(());
             }
-            Erase::Commits(through) => self.run_sql(sql::DROP_COMMITS, [through.cast_signed()]),
+            Erase::Commits(through) => self.run_sql(sql::DROP_COMMITS, [keys::clamped(*through)]),
             Erase::Runs { log_no, above } => {
                 self.run_sql(sql::DROP_RUNS, (log_no.cast_signed(), above))
             }

@@ -36,7 +36,21 @@ pub fn fits(what: &'static str, value: u64, most: u64) -> Result<i64, Error> {
     Ok(value.cast_signed())
 }
 
-/// The key of an event, or of a fact.
+/// The same, but for reading: no row has a greater number than the greatest.
+pub fn clamped(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// The ranges of a column of signed numbers that hold the numbers from 0
+/// through `n`, the greater ones first. The upper half of the numbers stands
+/// below zero.
+pub fn through(n: u64) -> impl Iterator<Item = (i64, i64)> {
+    let signed = n.cast_signed();
+    let upper = (signed < 0).then_some((i64::MIN, signed));
+    upper.into_iter().chain([(0, clamped(n))])
+}
+
+/// The key of an event, of a segment by its first chunk, or of a fact.
 pub fn event(log_no: u64, ordinal: u64) -> Result<i64, Error> {
     let log = fits("log number", log_no, MAX_LOG)?;
     Ok(log << ORDINAL_BITS | fits("ordinal", ordinal, MAX_ORDINAL)?)
@@ -152,6 +166,15 @@ mod tests {
             items_from(3, at(5, 9), Direction::Older),
             items_from(3, at(5, 7), Direction::Older)
         );
+    }
+
+    #[test]
+    fn numbers_that_are_kept_as_signed_ones_are_found_in_their_order() {
+        let ranges = |n| through(n).collect::<Vec<_>>();
+        assert_eq!(ranges(0), [(0, 0)]);
+        assert_eq!(ranges(u64::MAX >> 1), [(0, i64::MAX)]);
+        assert_eq!(ranges(1 << 63), [(i64::MIN, i64::MIN), (0, i64::MAX)]);
+        assert_eq!(ranges(u64::MAX), [(i64::MIN, -1), (0, i64::MAX)]);
     }
 
     #[test]

@@ -23,9 +23,10 @@
 //!   file, a newer store or a directory is refused with a typed error.
 //!
 //! Read in this order: `schema` (what is in the file), `sql` (the statements),
-//! `reader`, `writer`, `erase`, `lock`, `owner` and `wal` (several processes),
+//! `reader`, `writer`, `erase`, `check`, `lock`, `owner` and `wal` (several processes),
 //! then `engine`.
 
+mod check;
 mod columns;
 mod config;
 mod engine;

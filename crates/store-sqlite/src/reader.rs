@@ -34,7 +34,7 @@ impl<'c> Txn<'c> {
     }
 
     /// All rows of a statement, one after another.
-    fn each(
+    pub(crate) fn each(
         &self,
         sql: &str,
         params: impl Params,
@@ -112,7 +112,7 @@ impl<'c> Txn<'c> {
         let mut rows = statement.query((low, high, limit))?;
         while let Some(row) = rows.next()? {
             let columns = Columns(row);
-            let key = next_key(columns, next, high)?;
+            let key = next_key("events", columns, next, high)?;
             if !visit(keys::ordinal_of(key), event(key, columns)) {
                 break;
             }
@@ -130,7 +130,7 @@ impl<'c> Txn<'c> {
     ) -> Result<Vec<FoundEvent>, Error> {
         let mut least = low;
         let keys = self.all(sql::EVENT_KEYS, (low, high, limit), |columns| {
-            next_key(columns, &mut least, high)
+            next_key("events", columns, &mut least, high)
         })?;
         let mut found = Vec::new();
         let mut bytes = 0_usize;
@@ -153,17 +153,36 @@ impl<'c> Txn<'c> {
         }
         Ok(found)
     }
-}
 
-impl Txn<'_> {
-    /// Whether every entry of every view fits its checksum. An entry under a
-    /// damaged key is not found when it is asked for, so that nothing else
-    /// notices; `verify` looks at sessions, which views are no part of.
-    pub fn check_entries(&self) -> Result<(), Error> {
-        self.all(sql::ALL_ENTRIES, [], |columns| {
-            checked_entry(columns.u64(4).unwrap_or_default(), columns).map(drop)
+    /// Segments of a range, or the engine's error at the first one whose pages
+    /// are broken.
+    fn pack_range(&self, (low, high): (i64, i64)) -> Result<Vec<FoundPack>, Error> {
+        let mut least = low;
+        self.all(sql::PACKS, (low, high), |columns| {
+            let key = next_key("segs", columns, &mut least, high)?;
+            let first = keys::ordinal_of(key);
+            Ok(pack(key, columns).map_or(FoundPack::Damaged { first }, FoundPack::Whole))
         })
-        .map(drop)
+    }
+
+    /// The same, one segment after another, with a mark in the place of each
+    /// that cannot be read.
+    fn broken_packs(&self, (low, high): (i64, i64)) -> Result<Vec<FoundPack>, Error> {
+        let mut least = low;
+        let keys = self.all(sql::PACK_KEYS, (low, high), |columns| {
+            next_key("segs", columns, &mut least, high)
+        })?;
+        let mut found = Vec::new();
+        for key in keys {
+            let row = match self.pack_range((key, key)) {
+                Ok(mut row) => row.pop(),
+                Err(error) if error.sqlite_code() == Some(ErrorCode::DatabaseCorrupt) => None,
+                Err(error) => return Err(error),
+            };
+            let first = keys::ordinal_of(key);
+            found.push(row.unwrap_or(FoundPack::Damaged { first }));
+        }
+        Ok(found)
     }
 }
 
@@ -257,24 +276,17 @@ impl Snapshot for Txn<'_> {
 
     fn journal(&self) -> Result<Option<(u64, u64)>, StoreError> {
         // One row in any case: of nothing where there is none.
-        let ends = self.one(sql::JOURNAL, [], |columns| {
-            let ends = columns.i64(0).zip(columns.i64(1));
-            Ok(ends.map(|(first, last)| (first.cast_unsigned(), last.cast_unsigned())))
-        })?;
-        Ok(ends.flatten())
+        let end = |sql| self.one(sql, [], |columns| Ok(columns.u64(0)));
+        let first = end(sql::FIRST_COMMIT)?.flatten();
+        Ok(first.zip(end(sql::LAST_COMMIT)?.flatten()))
     }
 
     fn commits(&self, after: u64) -> Result<Vec<CommitRow>, StoreError> {
-        Ok(self.all(sql::COMMITS, [after.cast_signed()], |columns| {
-            let seq = columns.i64(0).unwrap_or_default().cast_unsigned();
-            columns
-                .bytes(2)
-                .map(|body| CommitRow {
-                    seq,
-                    body: body.to_vec(),
-                })
-                .filter(|row| columns.has_sum(1, row.checksum()))
-                .ok_or_else(|| Error::damaged("commits", format!("number {seq}")))
+        Ok(self.all(sql::COMMITS, [keys::clamped(after)], |columns| {
+            commit(columns).ok_or_else(|| {
+                let number = columns.i64(0).unwrap_or_default();
+                Error::damaged("commits", format!("number {number}"))
+            })
         })?)
     }
 
@@ -282,34 +294,25 @@ impl Snapshot for Txn<'_> {
         let Some(range) = keys::events(log_no, from, to) else {
             return Ok(Vec::new());
         };
-        Ok(self.all(sql::PACKS, range, |columns| {
-            let first = keys::ordinal_of(columns.i64(0).unwrap_or_default());
-            let whole = columns
-                .bytes(2)
-                .filter(|packed| columns.has_sum(1, pack_checksum(log_no, first, packed)))
-                .and_then(|packed| PackRow::unpack(first, packed));
-            Ok(whole.map_or(FoundPack::Damaged { first }, FoundPack::Whole))
-        })?)
+        match self.pack_range(range) {
+            Err(error) if error.sqlite_code() == Some(ErrorCode::DatabaseCorrupt) => {
+                Ok(self.broken_packs(range)?)
+            }
+            found => Ok(found?),
+        }
     }
 
     fn id_run(&self, log_no: u64, stem: &str, n: u64) -> Result<Option<IdRunRow>, StoreError> {
-        // Numbers beyond are of no id that was written.
-        let n = i64::try_from(n).unwrap_or(i64::MAX);
-        Ok(
-            self.one(sql::ID_RUN, (log_no.cast_signed(), stem, n), |columns| {
-                let row = || {
-                    Some(IdRunRow {
-                        stem: stem.to_owned(),
-                        first: columns.i64(0)?.cast_unsigned(),
-                        n: u32::try_from(columns.i64(1)?).ok()?,
-                        pack: columns.i64(2)?.cast_unsigned(),
-                    })
-                };
-                row()
-                    .filter(|row| columns.has_sum(3, row.checksum(log_no)))
-                    .ok_or_else(|| Error::damaged("id_runs", format!("log {log_no}, {stem}#{n}")))
-            })?,
-        )
+        for (least, most) in keys::through(n) {
+            let key = (log_no.cast_signed(), stem, least, most);
+            let found = self.one(sql::ID_RUN, key, |columns| {
+                checked_id_run(log_no, stem, columns)
+            })?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     fn visit_events(
@@ -740,13 +743,19 @@ fn log(columns: Columns<'_>) -> Option<LogRow> {
     columns.has_sum(13, row.checksum()).then_some(row)
 }
 
-/// The key of an event, which stands behind those before it and not behind
-/// `high`. A broken page may hold any: SQLite does not compare them again.
-fn next_key(columns: Columns<'_>, least: &mut i64, high: i64) -> Result<i64, Error> {
+/// The key of an event or a segment, which stands behind those before it and
+/// not behind `high`. A broken page may hold any: SQLite does not compare them
+/// again.
+fn next_key(
+    table: &'static str,
+    columns: Columns<'_>,
+    least: &mut i64,
+    high: i64,
+) -> Result<i64, Error> {
     let key = columns
         .i64(0)
         .filter(|key| (*least..=high).contains(key))
-        .ok_or_else(|| Error::damaged("events", "a key that is out of its place"))?;
+        .ok_or_else(|| Error::damaged(table, "a key that is out of its place"))?;
     *least = key.saturating_add(1);
     Ok(key)
 }
@@ -758,6 +767,40 @@ fn event<'a>(key: i64, columns: Columns<'a>) -> Option<EventRef<'a>> {
     let packed = columns.bytes(2)?;
     let whole = columns.has_sum(1, event_checksum(log_no, ordinal, packed));
     whole.then(|| EventRef::unpack(ordinal, packed)).flatten()
+}
+
+/// A segment, if it is whole.
+pub fn pack(key: i64, columns: Columns<'_>) -> Option<PackRow> {
+    let first = keys::ordinal_of(key);
+    let log_no = key.cast_unsigned() >> keys::ORDINAL_BITS;
+    let packed = columns.bytes(2)?;
+    let whole = columns.has_sum(1, pack_checksum(log_no, first, packed));
+    whole.then(|| PackRow::unpack(first, packed)).flatten()
+}
+
+/// Ids that count.
+pub fn checked_id_run(log_no: u64, stem: &str, columns: Columns<'_>) -> Result<IdRunRow, Error> {
+    let row = (|| {
+        let row = IdRunRow {
+            stem: stem.to_owned(),
+            first: columns.u64(0)?,
+            n: columns.small(1)?,
+            pack: columns.u64(2)?,
+        };
+        columns.has_sum(3, row.checksum(log_no)).then_some(row)
+    })();
+    row.ok_or_else(|| {
+        let first = columns.u64(0).unwrap_or_default();
+        Error::damaged("id_runs", format!("log {log_no}, id {stem}#{first}"))
+    })
+}
+
+fn commit(columns: Columns<'_>) -> Option<CommitRow> {
+    let row = CommitRow {
+        seq: columns.u64(0)?,
+        body: columns.bytes(2)?.to_vec(),
+    };
+    columns.has_sum(1, row.checksum()).then_some(row)
 }
 
 fn run(log_no: u64, columns: Columns<'_>) -> Option<RunRow> {
@@ -923,7 +966,8 @@ fn view(columns: Columns<'_>) -> Option<ViewRow> {
     columns.has_sum(3, row.checksum()).then_some(row)
 }
 
-fn checked_entry(view_no: u64, columns: Columns<'_>) -> Result<(Vec<u8>, Vec<u8>), Error> {
+/// An entry of a view: its key and its value.
+pub fn checked_entry(view_no: u64, columns: Columns<'_>) -> Result<(Vec<u8>, Vec<u8>), Error> {
     let entry = (|| {
         let (key, log_no, value) = (columns.bytes(0)?, columns.u64(1)?, columns.bytes(2)?);
         let whole = columns.has_sum(3, entry_checksum(view_no, log_no, key, value));

@@ -62,7 +62,7 @@ CREATE INDEX spans_src ON spans (src, upto);
 CREATE TABLE events (
   k INTEGER PRIMARY KEY, sum INTEGER NOT NULL, body BLOB NOT NULL) STRICT;
 
--- Chunks that are packed together; k as for events.
+-- Chunks that are packed together; k as for events, of the first chunk.
 CREATE TABLE segs (
   k INTEGER PRIMARY KEY, sum INTEGER NOT NULL, body BLOB NOT NULL) STRICT;
 
@@ -70,10 +70,11 @@ CREATE TABLE event_ids (
   family INTEGER NOT NULL, h INTEGER NOT NULL, log_no INTEGER NOT NULL, ordinal INTEGER NOT NULL,
   PRIMARY KEY (family, h, log_no, ordinal)) STRICT, WITHOUT ROWID;
 
--- Ids of one stem with running numbers.
+-- Ids of one stem with running numbers. seg: the first ordinal of the segment.
 CREATE TABLE id_runs (
   log_no INTEGER NOT NULL, stem TEXT NOT NULL, first INTEGER NOT NULL, n INTEGER NOT NULL,
-  seg INTEGER NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (log_no, stem, first)) STRICT, WITHOUT ROWID;
+  seg INTEGER NOT NULL, sum INTEGER NOT NULL,
+  PRIMARY KEY (log_no, stem, first)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE runs (
   log_no INTEGER NOT NULL, run_no INTEGER NOT NULL, run_id TEXT NOT NULL, turn_id TEXT NOT NULL,

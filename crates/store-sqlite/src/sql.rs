@@ -102,14 +102,18 @@ pub const EVENTS: &str =
 // Keys alone, without touching what may be damaged behind them.
 pub const EVENT_KEYS: &str = "SELECT k FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k LIMIT ?3";
 
-pub const JOURNAL: &str = "SELECT min(seq), (SELECT max(seq) FROM commits) FROM commits";
+// The ends of the table, one each; both in one statement would scan it.
+pub const FIRST_COMMIT: &str = "SELECT min(seq) FROM commits";
+pub const LAST_COMMIT: &str = "SELECT max(seq) FROM commits";
 
 pub const COMMITS: &str = "SELECT seq, sum, body FROM commits WHERE seq > ?1 ORDER BY seq";
 
 pub const PACKS: &str = "SELECT k, sum, body FROM segs WHERE k BETWEEN ?1 AND ?2 ORDER BY k";
 
+pub const PACK_KEYS: &str = "SELECT k FROM segs WHERE k BETWEEN ?1 AND ?2 ORDER BY k";
+
 pub const ID_RUN: &str = "SELECT first, n, seg, sum FROM id_runs \
-     WHERE log_no = ?1 AND stem = ?2 AND first <= ?3 ORDER BY first DESC LIMIT 1";
+     WHERE log_no = ?1 AND stem = ?2 AND first BETWEEN ?3 AND ?4 ORDER BY first DESC LIMIT 1";
 
 pub const RUN: &str = concat!(
     "SELECT ",
@@ -305,9 +309,12 @@ pub const REPLACE_EVENT: &str = "UPDATE events SET sum = ?2, body = ?3 WHERE k =
 pub const INSERT_EVENT_ID: &str =
     "INSERT INTO event_ids (family, h, log_no, ordinal) VALUES (?1, ?2, ?3, ?4)";
 
-pub const PUT_COMMIT: &str = "INSERT INTO commits (seq, sum, body) VALUES (?1, ?2, ?3)";
+pub const PUT_COMMIT: &str = "INSERT OR REPLACE INTO commits (seq, sum, body) VALUES (?1, ?2, ?3)";
 
 pub const PUT_PACK: &str = "INSERT OR REPLACE INTO segs (k, sum, body) VALUES (?1, ?2, ?3)";
+
+pub const PUT_PACK_ID: &str =
+    "INSERT OR IGNORE INTO event_ids (family, h, log_no, ordinal) VALUES (?1, ?2, ?3, ?4)";
 
 pub const PUT_ID_RUN: &str = "INSERT OR REPLACE INTO id_runs (log_no, stem, first, n, seg, sum) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -468,6 +475,13 @@ pub const DROP_SCRUB: &str = "DELETE FROM scrub WHERE seq = ?1";
 /// All of it, for a check: no limit, and no order but the table's.
 pub const ALL_ENTRIES: &str = "SELECT key, log_no, value, sum, view FROM view_rows";
 
+/// The same of ids that count.
+pub const ALL_ID_RUNS: &str = "SELECT first, n, seg, sum, log_no, stem FROM id_runs";
+
+/// The keys that the ids lead to where no event is.
+pub const IDS_WITHOUT_EVENT: &str = "SELECT log_no << 33 | ordinal FROM event_ids \
+     WHERE (log_no << 33 | ordinal) NOT IN (SELECT k FROM events) ORDER BY 1";
+
 /// Rows that no other row leads to any more: what each says is wrong, and how
 /// to see whether there is one. These look at whole tables; only `check` uses
 /// them.
@@ -501,9 +515,12 @@ pub const ORPHANS: &[(&str, &str)] = &[
         "SELECT EXISTS (SELECT 1 FROM events WHERE (k >> 33) NOT IN (SELECT log_no FROM logs))",
     ),
     (
-        "an event id leads to no event",
-        "SELECT EXISTS (SELECT 1 FROM event_ids \
-         WHERE (log_no << 33 | ordinal) NOT IN (SELECT k FROM events))",
+        "a segment belongs to no log",
+        "SELECT EXISTS (SELECT 1 FROM segs WHERE (k >> 33) NOT IN (SELECT log_no FROM logs))",
+    ),
+    (
+        "ids that count lead to no segment",
+        "SELECT EXISTS (SELECT 1 FROM id_runs WHERE (log_no << 33 | seg) NOT IN (SELECT k FROM segs))",
     ),
     (
         "a run belongs to no log",

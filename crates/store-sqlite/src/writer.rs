@@ -9,9 +9,9 @@ use folio_core::Item;
 use folio_store::StoreError;
 use folio_store::engine::{ItemWrite, ViewWrites, WriteTxn, Writes};
 use folio_store::rows::{
-    BlobRow, ContribLogRow, EventRow, FactRow, LogRow, RunRow, ScrubRow, SegRow, SessionRow,
-    SpanRow, StageRow, entry_checksum, event_checksum, item_checksum, pack_checksum,
-    piece_checksum,
+    BlobRow, CommitRow, ContribLogRow, EventRow, FactRow, IdRunRow, LogRow, PackRow, RunRow,
+    ScrubRow, SegRow, SessionRow, SpanRow, StageRow, entry_checksum, event_checksum, item_checksum,
+    pack_checksum, piece_checksum,
 };
 use rusqlite::{Params, params};
 
@@ -62,9 +62,7 @@ impl Txn<'_> {
             self.put_scrub(row)?;
         }
         if let Some(row) = &writes.commit {
-            let seq = keys::fits("number of a commit", row.seq, i64::MAX.cast_unsigned())?;
-            let sum = row.checksum().cast_signed();
-            self.run_sql(sql::PUT_COMMIT, params![seq, sum, row.body])?;
+            self.put_commit(row)?;
         }
         Ok(())
     }
@@ -110,22 +108,14 @@ impl Txn<'_> {
             self.put_seg(log.index_no, seg)?;
         }
         for pack in &writes.packs {
-            let packed = pack.pack();
-            let sum = pack_checksum(log.log_no, pack.first, &packed).cast_signed();
-            let k = keys::event(log.log_no, pack.first)?;
-            self.run_sql(sql::PUT_PACK, params![k, sum, packed])?;
+            self.put_pack(log.log_no, pack)?;
         }
         for run in &writes.id_runs {
-            let [log_no, first, seg, sum] =
-                [log.log_no, run.first, run.pack, run.checksum(log.log_no)].map(u64::cast_signed);
-            self.run_sql(
-                sql::PUT_ID_RUN,
-                params![log_no, run.stem, first, run.n, seg, sum],
-            )?;
+            self.put_id_run(log.log_no, run)?;
         }
         for (hash, ordinal) in &writes.pack_ids {
             let id = [log.family, *hash, log.log_no, *ordinal].map(u64::cast_signed);
-            self.run_sql(sql::INSERT_EVENT_ID, id)?;
+            self.run_sql(sql::PUT_PACK_ID, id)?;
         }
         Ok(())
     }
@@ -304,6 +294,32 @@ impl Txn<'_> {
             ],
         )
         .map(drop)
+    }
+
+    fn put_pack(&self, log_no: u64, row: &PackRow) -> Result<(), Error> {
+        let packed = row.pack();
+        let sum = pack_checksum(log_no, row.first, &packed).cast_signed();
+        let k = keys::event(log_no, row.first)?;
+        self.run_sql(sql::PUT_PACK, params![k, sum, packed])
+            .map(drop)
+    }
+
+    fn put_id_run(&self, log_no: u64, row: &IdRunRow) -> Result<(), Error> {
+        let sum = row.checksum(log_no);
+        let [log_no, first, pack, sum] = [log_no, row.first, row.pack, sum].map(u64::cast_signed);
+        self.run_sql(
+            sql::PUT_ID_RUN,
+            params![log_no, row.stem, first, row.n, pack, sum],
+        )
+        .map(drop)
+    }
+
+    fn put_commit(&self, row: &CommitRow) -> Result<(), Error> {
+        // Read in the order of signed numbers.
+        let seq = keys::fits("number of a commit", row.seq, i64::MAX.cast_unsigned())?;
+        let sum = row.checksum().cast_signed();
+        self.run_sql(sql::PUT_COMMIT, params![seq, sum, row.body])
+            .map(drop)
     }
 
     fn put_contrib_log(&self, row: &ContribLogRow) -> Result<(), Error> {

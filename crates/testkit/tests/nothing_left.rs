@@ -5,7 +5,7 @@
     reason = "a test fails by panicking; what is unwrapped is what it claims"
 )]
 
-use folio_codec::hash64;
+use folio_codec::{counted, hash64};
 use folio_core::item::{Lane, Position};
 use folio_core::{CanonicalEvent, Direction, Fact, FactOp, ForeignId, SessionId};
 use folio_store::engine::Snapshot;
@@ -33,6 +33,9 @@ fn left(tables: &Tables, events: &[CanonicalEvent]) -> Vec<String> {
     let all = usize::MAX;
     note("sessions".into(), tables.sessions(None, all).unwrap().len());
     note("erasures".into(), tables.scrubs().unwrap().len());
+    // The newest row of the journal stays, so that no number is used twice.
+    let commits = tables.commits(0).unwrap().len();
+    note("old commits".into(), commits.saturating_sub(1));
     note("blobs".into(), tables.blobs(None, all).unwrap().len());
     note("stages".into(), tables.stages(0, all).unwrap().len());
     for no in 1..=counters.blob_no {
@@ -46,6 +49,8 @@ fn left(tables: &Tables, events: &[CanonicalEvent]) -> Vec<String> {
         note(of("rows"), tables.log(no).unwrap().iter().count());
         let rows = tables.events(no, 0, u64::MAX, all, all).unwrap();
         note(of("events"), rows.len());
+        let packs = tables.packs(no, 0, u64::MAX).unwrap();
+        note(of("segments"), packs.len());
         note(of("runs"), tables.runs(no, 0, all).unwrap().len());
         note(of("spans"), tables.spans(no).unwrap().len());
         note(of("readers"), tables.spans_of(no, all).unwrap().len());
@@ -54,6 +59,10 @@ fn left(tables: &Tables, events: &[CanonicalEvent]) -> Vec<String> {
         for event in events {
             let hash = hash64(event.id.as_str().as_bytes());
             note(of("ids"), tables.event_ids(no, hash).unwrap().len());
+            if let Some((stem, _)) = counted(event.id.as_str()) {
+                let found = tables.id_run(no, stem, u64::MAX).unwrap();
+                note(of("ids that count"), found.iter().count());
+            }
             let run = tables.run_by_id(no, event.spine.run_id.as_str());
             note(of("run ids"), run.unwrap().iter().count());
         }
@@ -216,6 +225,8 @@ fn a_parent_keeps_nothing_behind_what_its_children_read() {
             let all = usize::MAX;
             let rows = tables.events(log_no, 1, u64::MAX, all, all).unwrap();
             assert_eq!(rows.len() as u64, kept);
+            let packs = tables.packs(log_no, kept + 1, u64::MAX).unwrap();
+            assert_eq!(packs, []);
             let runs = tables.runs(log_no, 0, all).unwrap();
             assert_eq!(runs.len(), log.runs as usize);
             assert!(runs.iter().all(|run| run.opened <= kept));

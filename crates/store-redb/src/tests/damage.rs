@@ -4,7 +4,7 @@ use super::*;
 use crate::tables::{Bytes, definition};
 use folio_core::Direction::Newer;
 use folio_store::ErrorKind;
-use folio_store::rows::FoundEvent;
+use folio_store::rows::{FoundEvent, FoundPack};
 use folio_testkit::engine::lost_after;
 use folio_testkit::engine::removals::rows;
 use redb::{Key, TableDefinition, Value};
@@ -203,6 +203,18 @@ fn damaged_rows_are_named() {
         "view_marks, view 1, log 1",
     );
     each_flip_is_found(
+        definition::commits,
+        |s| s.commits(0).map(drop),
+        "row_damaged",
+        "commits, commit 1",
+    );
+    each_flip_is_found(
+        definition::id_runs,
+        |s| s.id_run(1, "c", 2).map(drop),
+        "row_damaged",
+        "id_runs, log 1, id c#0",
+    );
+    each_flip_is_found(
         definition::scrub,
         |s| s.scrubs().map(drop),
         "row_damaged",
@@ -242,6 +254,36 @@ fn a_damaged_event_keeps_its_place() {
         assert_eq!(found[1], FoundEvent::Damaged { ordinal: 2 });
         assert!(matches!(found[0], FoundEvent::Whole(_)));
         assert!(matches!(found[2], FoundEvent::Whole(_)));
+    }
+}
+
+#[test]
+fn a_damaged_segment_keeps_its_place() {
+    type Damage = fn(&[u8]) -> Vec<u8>;
+    let damages: [Damage; 5] = [
+        |row| [&row[..row.len() - 1], b"x"].concat(),
+        |row| [row, b"\0"].concat(),
+        |row| [&[row[0] ^ 1], &row[1..]].concat(),
+        |row| row[..12].to_vec(),
+        |_| Vec::new(),
+    ];
+    for damage in damages {
+        let place = Place::new();
+        let engine = place.open();
+        write(&engine, &everything(1)).unwrap();
+        change(&engine, definition::packs, |(_, first), value| {
+            Some(if *first == 12 {
+                damage(value)
+            } else {
+                value.to_vec()
+            })
+        });
+        let found = read(&engine, |s| s.packs(1, 1, 99).unwrap());
+        let whole = |first| FoundPack::Whole(pack(first));
+        let damaged = FoundPack::Damaged { first: 12 };
+        assert_eq!(found, [whole(11), damaged, whole(21)]);
+        let error = engine.check().unwrap_err().to_string();
+        assert!(error.contains("packs, log 1, segment 12"), "{error}");
     }
 }
 
@@ -339,6 +381,13 @@ fn what_is_damaged_goes_with_what_finds_it() {
     );
 }
 
+/// Removes a segment behind the engine's back.
+fn drop_pack(engine: &RedbEngine, gone: u64) {
+    change(engine, definition::packs, |(_, first), value| {
+        (*first != gone).then(|| value.to_vec())
+    });
+}
+
 #[test]
 fn check_finds_what_nothing_leads_to_any_more() {
     let found = |damage: fn(&RedbEngine), names: &str| {
@@ -387,6 +436,25 @@ fn check_finds_what_nothing_leads_to_any_more() {
     found(
         |engine| change(engine, definition::runs, |_, _| None),
         "runs_id: nothing is at log 1, run 1",
+    );
+    found(
+        |engine| {
+            let txn = engine.raw().begin_write().unwrap();
+            let mut packs = txn.open_table(definition::packs).unwrap();
+            let strange = crate::rows::seal(&(9, 5), &pack(5));
+            packs.insert((9, 5), strange.as_slice()).unwrap();
+            drop(packs);
+            txn.commit().unwrap();
+        },
+        "segment 5 belongs to no log 9",
+    );
+    found(
+        |engine| drop_pack(engine, 21),
+        "id_runs: nothing is at log 1, segment 21",
+    );
+    found(
+        |engine| drop_pack(engine, 12),
+        "event_ids: nothing is at log 1, event 16",
     );
     found(
         |engine| change(engine, definition::contrib_facts, |_, _| None),
@@ -484,6 +552,18 @@ fn use_damaged(bytes: &[u8]) -> bool {
             for (key, value) in s.view_entries(n, b"", None, Newer, 9)? {
                 let entry = (key, Some(value));
                 assert!(all.view.iter().any(|view| view.entries.contains(&entry)));
+            }
+            for found in s.packs(n, 1, 99)? {
+                if let FoundPack::Whole(row) = found {
+                    assert!(all.packs.contains(&row));
+                }
+            }
+            for run in &all.id_runs {
+                let found = s.id_run(n, &run.stem, run.first)?;
+                assert!(found.is_none_or(|found| all.id_runs.contains(&found)));
+            }
+            for row in s.commits(0)? {
+                assert_eq!(row, commit(row.seq));
             }
             for fact in s.facts(n, 1, 9)? {
                 assert!(all.contributions[0].1.contains(&fact));

@@ -3,7 +3,7 @@
 use super::*;
 use folio_core::Direction::{Newer, Older};
 use folio_store::ErrorKind;
-use folio_store::rows::FoundEvent;
+use folio_store::rows::{FoundEvent, FoundPack};
 
 /// What a read says of rows that a statement has changed behind its back.
 fn after<T>(sql: &str, work: impl FnMut(&dyn Snapshot) -> T) -> T {
@@ -40,14 +40,12 @@ fn an_event_in_anothers_place_is_damaged() {
     assert_eq!(found, [FoundEvent::Damaged { ordinal: 4 }]);
 }
 
-#[test]
-fn a_broken_page_chain_damages_one_event() {
+/// Writes rows of which one body is of many `x`, and breaks the chain of pages
+/// on which it goes on.
+fn with_a_broken_page_chain(rows: &Writes) -> (Place, SqliteEngine) {
     let place = Place::new();
     let engine = place.open();
-    let mut all = everything(1);
-    // Larger than a page, so that it continues on pages of its own.
-    all.events[1].0.body = vec![b'x'; 20_000];
-    write(&engine, &all).unwrap();
+    write(&engine, rows).unwrap();
     drop(engine);
     let mut file = std::fs::read(&place.path).unwrap();
     let pages = file.len() / 4096;
@@ -62,6 +60,28 @@ fn a_broken_page_chain_damages_one_event() {
     file[page * 4096..][..4].copy_from_slice(&u32::MAX.to_be_bytes());
     std::fs::write(&place.path, file).unwrap();
     let engine = place.open();
+    (place, engine)
+}
+
+#[test]
+fn a_broken_page_chain_damages_one_segment() {
+    let mut all = everything(1);
+    all.packs[1].columns = vec![b'x'; 20_000];
+    let (_place, engine) = with_a_broken_page_chain(&all);
+    let found = read(&engine, |s| s.packs(1, 1, 99).unwrap());
+    assert_eq!(found.len(), 3);
+    assert_eq!(found[1], FoundPack::Damaged { first: 12 });
+    assert!(matches!(found[2], FoundPack::Whole(_)));
+    let found = read(&engine, |s| s.packs(1, 12, 12).unwrap());
+    assert_eq!(found, [FoundPack::Damaged { first: 12 }]);
+}
+
+#[test]
+fn a_broken_page_chain_damages_one_event() {
+    let mut all = everything(1);
+    // Larger than a page, so that it continues on pages of its own.
+    all.events[1].0.body = vec![b'x'; 20_000];
+    let (_place, engine) = with_a_broken_page_chain(&all);
     let found = read(&engine, |s| s.events(1, 1, 3, 9, 90_000).unwrap());
     assert_eq!(found[1], FoundEvent::Damaged { ordinal: 2 });
     assert!(matches!(found[2], FoundEvent::Whole(_)));
@@ -73,11 +93,100 @@ fn a_broken_page_chain_damages_one_event() {
 }
 
 #[test]
+fn a_damaged_segment_keeps_its_place() {
+    for sql in [
+        "UPDATE segs SET body = CAST(substr(body, 2) AS BLOB) WHERE k = 1 << 33 | 12",
+        "UPDATE segs SET body = x'' WHERE k = 1 << 33 | 12",
+        "UPDATE segs SET body = CAST(body || x'00' AS BLOB) WHERE k = 1 << 33 | 12",
+        "UPDATE segs SET body = (SELECT body FROM segs WHERE k = 1 << 33 | 21) \
+         WHERE k = 1 << 33 | 12",
+        "UPDATE segs SET sum = sum + 1 WHERE k = 1 << 33 | 12",
+    ] {
+        let found = after(sql, |s| s.packs(1, 1, 99).unwrap());
+        let place = FoundPack::Damaged { first: 12 };
+        assert_eq!(
+            found,
+            [
+                FoundPack::Whole(pack(11)),
+                place,
+                FoundPack::Whole(pack(21))
+            ],
+            "{sql}"
+        );
+    }
+    let sql = "UPDATE segs SET k = 1 << 33 | 22 WHERE k = 1 << 33 | 21";
+    let found = after(sql, |s| s.packs(1, 13, 99).unwrap());
+    assert_eq!(found, [FoundPack::Damaged { first: 22 }]);
+}
+
+#[test]
+fn check_finds_damaged_segments_and_ids_and_rows_of_the_journal() {
+    for (sql, names) in [
+        (
+            "UPDATE segs SET sum = sum + 1 WHERE k = 1 << 33 | 12",
+            "segs, log 1, segment 12",
+        ),
+        (
+            "UPDATE id_runs SET n = n + 1 WHERE stem = 'c:2'",
+            "id_runs, log 1, id c:2#5",
+        ),
+        ("UPDATE commits SET body = x''", "commits, number 1"),
+    ] {
+        let place = Place::new();
+        let engine = place.open();
+        write(&engine, &everything(1)).unwrap();
+        engine.check().unwrap();
+        place.raw().execute(sql, []).unwrap();
+        let error = engine.check().unwrap_err();
+        assert_eq!(error.code(), "row_damaged");
+        assert!(error.to_string().starts_with(names), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn check_finds_ids_and_segments_that_nothing_leads_to_or_that_lead_nowhere() {
+    for (sql, wrong) in [
+        (
+            "UPDATE event_ids SET ordinal = 17 WHERE ordinal = 16",
+            "an event id leads to no event",
+        ),
+        (
+            "UPDATE event_ids SET ordinal = 10 WHERE ordinal = 12",
+            "an event id leads to no event",
+        ),
+        (
+            "UPDATE event_ids SET log_no = 9 WHERE ordinal = 14",
+            "an event id leads to no event",
+        ),
+        (
+            "DELETE FROM segs WHERE k = 1 << 33 | 12",
+            "an event id leads to no event",
+        ),
+        (
+            "DELETE FROM segs WHERE k = 1 << 33 | 21",
+            "ids that count lead to no segment",
+        ),
+        (
+            "UPDATE segs SET k = 9 << 33 | 12 WHERE k = 1 << 33 | 12",
+            "a segment belongs to no log",
+        ),
+    ] {
+        let place = Place::new();
+        let engine = place.open();
+        write(&engine, &everything(1)).unwrap();
+        place.raw().execute(sql, []).unwrap();
+        let error = engine.check().unwrap_err();
+        assert_eq!(error.code(), "database_damaged", "{sql}");
+        assert!(error.to_string().contains(wrong), "{sql}: {error}");
+    }
+}
+
+#[test]
 fn damaged_rows_are_named() {
     type Read = fn(&dyn Snapshot) -> Result<(), StoreError>;
     let lane = (Lane::Text, 1);
     assert_eq!(lane, (seg(1, 0).lane));
-    let cases: [(&str, Read, &str, &str); 39] = [
+    let cases: [(&str, Read, &str, &str); 44] = [
         (
             "UPDATE items SET sum = sum + 1",
             |s| s.items(1, at(0, 0), Newer, 9).map(drop),
@@ -317,6 +426,36 @@ fn damaged_rows_are_named() {
             |s| s.scrubs().map(drop),
             "row_damaged",
             "scrub, number 7",
+        ),
+        (
+            "UPDATE commits SET body = CAST(body || x'00' AS BLOB)",
+            |s| s.commits(0).map(drop),
+            "row_damaged",
+            "commits, number 1",
+        ),
+        (
+            "UPDATE commits SET seq = 2",
+            |s| s.commits(1).map(drop),
+            "row_damaged",
+            "commits, number 2",
+        ),
+        (
+            "UPDATE id_runs SET n = n + 1",
+            |s| s.id_run(1, "c", 2).map(drop),
+            "row_damaged",
+            "id_runs, log 1, id c#0",
+        ),
+        (
+            "UPDATE id_runs SET first = 1 WHERE first = 0",
+            |s| s.id_run(1, "c", 2).map(drop),
+            "row_damaged",
+            "id_runs, log 1, id c#1",
+        ),
+        (
+            "UPDATE id_runs SET stem = 'd' WHERE first = 0",
+            |s| s.id_run(1, "d", 2).map(drop),
+            "row_damaged",
+            "id_runs, log 1, id d#0",
         ),
     ];
     for (sql, work, code, names) in cases {

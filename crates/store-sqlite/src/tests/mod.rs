@@ -71,6 +71,7 @@ impl EnginePlace for Place {
                 let count: i64 = raw.query_row(&sql, [], |row| row.get(0)).unwrap();
                 let sort = match &*name {
                     "blob_refs" => "citations",
+                    "segs" => "packs",
                     name => name,
                 };
                 (sort.to_owned(), count.cast_unsigned())
