@@ -1,5 +1,4 @@
 //! The rows in memory are read as those of the engines that keep files.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use folio_store_memory::MemoryEngine;
 use folio_testkit::engine::reads::check_everything;
