@@ -185,18 +185,18 @@ pub fn counted(id: &str) -> Option<(&str, u64)> {
 }
 
 fn ids(out: &mut Writer, chunks: &[Chunk]) {
-    let counting = || {
-        let mut counted = chunks.iter().map(|chunk| counted(&chunk.id));
-        let (stem, first) = counted.next()??;
-        let goes_on = counted
-            .zip(1..)
-            .all(|(id, n)| id == first.checked_add(n).map(|number| (stem, number)));
-        goes_on.then_some((stem, first))
-    };
-    if let Some((stem, first)) = counting() {
+    let stem = chunks.first().and_then(|chunk| counted(&chunk.id));
+    let numbers: Option<Vec<u64>> = stem.and_then(|(stem, _)| {
+        let number = |chunk: &Chunk| {
+            let of = counted(&chunk.id).filter(|(of, _)| *of == stem);
+            of.map(|(_, number)| number)
+        };
+        chunks.iter().map(number).collect()
+    });
+    if let (Some((stem, _)), Some(numbers)) = (stem, numbers) {
         out.byte(IDS_COUNT);
         out.bytes(stem.as_bytes());
-        out.varint(first);
+        steps(out, numbers.into_iter());
     } else {
         out.byte(IDS_EACH);
         for chunk in chunks {
@@ -209,10 +209,13 @@ fn read_ids(reader: &mut Reader<'_>, count: usize) -> Option<Vec<String>> {
     match reader.byte()? {
         IDS_COUNT => {
             let stem = reader.text()?;
-            let first = reader.varint()?;
-            (0..count as u64)
-                .map(|n| Some(format!("{stem}#{}", first.checked_add(n)?)))
-                .collect()
+            let numbers = read_steps(reader, count)?;
+            Some(
+                numbers
+                    .into_iter()
+                    .map(|number| format!("{stem}#{number}"))
+                    .collect(),
+            )
         }
         IDS_EACH => (0..count)
             .map(|_| reader.text().map(str::to_owned))

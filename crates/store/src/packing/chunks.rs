@@ -89,28 +89,29 @@ fn text(chunks: &[Chunk]) -> String {
 
 /// See [`Opened::ids`].
 pub(super) fn ids(chunks: &[Chunk]) -> (Vec<IdRunRow>, Vec<(u64, u64)>) {
-    let ends = chunks.first().zip(chunks.last());
-    let Some((first, last)) = ends else {
-        return Default::default();
-    };
-    if let (Some((stem, low)), Some((same, high))) = (counted(&first.id), counted(&last.id))
-        && stem == same
-        && high.checked_sub(low) == Some(chunks.len() as u64 - 1)
-        && chunks
-            .iter()
-            .zip(low..)
-            .all(|(chunk, n)| counted(&chunk.id) == Some((stem, n)))
-    {
-        let run = IdRunRow {
-            stem: stem.to_owned(),
-            first: low,
-            n: u32::try_from(chunks.len()).unwrap_or(u32::MAX),
-            pack: first.ordinal,
+    let pack = chunks.first().map_or(0, |chunk| chunk.ordinal);
+    let mut runs: Vec<IdRunRow> = Vec::new();
+    let mut others = Vec::new();
+    for chunk in chunks {
+        let Some((stem, number)) = counted(&chunk.id) else {
+            others.push((hash64(chunk.id.as_bytes()), chunk.ordinal));
+            continue;
         };
-        return (vec![run], Vec::new());
+        match runs.last_mut() {
+            Some(run)
+                if run.stem == stem && run.first.checked_add(u64::from(run.n)) == Some(number) =>
+            {
+                run.n += 1;
+            }
+            _ => runs.push(IdRunRow {
+                stem: stem.to_owned(),
+                first: number,
+                n: 1,
+                pack,
+            }),
+        }
     }
-    let hash = |chunk: &Chunk| (hash64(chunk.id.as_bytes()), chunk.ordinal);
-    (Vec::new(), chunks.iter().map(hash).collect())
+    (runs, others)
 }
 
 /// Where chunks of a lane stand, one after another.
@@ -156,7 +157,7 @@ pub(super) fn last_seg<'a>(
     let mut last = None;
     for part in parts.take_while(|part| part.ends().0 <= through) {
         last = Some((part, end));
-        end += part.bytes();
+        end += part.bytes;
     }
     let (part, end) = last?;
     each(&part.chunks, position, lane, end)

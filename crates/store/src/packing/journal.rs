@@ -7,8 +7,8 @@
 
 use crate::StoreError;
 use crate::engine::Snapshot;
-use folio_codec::{Chunk, Digest, Reader, Writer, decode_chunks, encode_chunks};
-use std::collections::{HashMap, VecDeque};
+use folio_codec::{Chunk, Digest, Reader, Writer, counted, decode_chunks, encode_chunks};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Chunks of one stream in one commit.
@@ -20,15 +20,46 @@ pub(super) struct Part {
     pub(super) run_no: u32,
     /// The chunks, ascending.
     pub(super) chunks: Vec<Chunk>,
+    /// The bytes of their text.
+    pub(super) bytes: u64,
+    /// The least and the greatest number where all ids count from one stem.
+    numbers: Option<(u64, u64)>,
 }
 
 impl Part {
-    /// The bytes of its text.
-    pub(super) fn bytes(&self) -> u64 {
-        self.chunks
-            .iter()
-            .map(|chunk| chunk.text.len() as u64)
-            .sum()
+    /// Chunks of a stream, ascending.
+    pub(super) fn new(opener: u64, run_no: u32, chunks: Vec<Chunk>) -> Self {
+        let number = |chunk: &Chunk| counted(&chunk.id).map(|(_, number)| number);
+        let stem = chunks.first().and_then(|chunk| counted(&chunk.id));
+        let one = |(stem, _): &(&str, u64)| {
+            let same = |chunk: &Chunk| counted(&chunk.id).is_some_and(|(of, _)| of == *stem);
+            chunks.iter().all(same)
+        };
+        let numbers = stem.filter(one).and_then(|_| {
+            let numbers = || chunks.iter().filter_map(number);
+            numbers().min().zip(numbers().max())
+        });
+        Self {
+            opener,
+            run_no,
+            bytes: chunks.iter().map(|chunk| chunk.text.len() as u64).sum(),
+            chunks,
+            numbers,
+        }
+    }
+
+    /// The ordinal of the chunk with an id, whose stem and number are given
+    /// where it counts.
+    pub(super) fn find(&self, id: &str, count: Option<(&str, u64)>) -> Option<u64> {
+        let may_have = match (self.numbers, count) {
+            (Some((low, high)), Some((_, number))) => (low..=high).contains(&number),
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        let mut chunks = self.chunks.iter().filter(|_| may_have);
+        chunks
+            .find(|chunk| chunk.id == id)
+            .map(|chunk| chunk.ordinal)
     }
 
     /// The ordinals of its first and last chunk.
@@ -95,11 +126,7 @@ fn read_commit(reader: &mut Reader<'_>) -> Option<Result<Vec<Entry>, StoreError>
             let (opener, run_no) = (reader.varint()?, reader.varint32()?);
             let (columns, text) = (reader.bytes()?, reader.text()?);
             match decode_chunks(columns, text) {
-                Ok(chunks) => parts.push(Part {
-                    opener,
-                    run_no,
-                    chunks,
-                }),
+                Ok(chunks) => parts.push(Part::new(opener, run_no, chunks)),
                 Err(error) => return Some(Err(error.into())),
             }
         }
@@ -112,6 +139,9 @@ fn read_commit(reader: &mut Reader<'_>) -> Option<Result<Vec<Entry>, StoreError>
     }
     Some(Ok(entries))
 }
+
+/// Bytes of text of one log that are moved into segments at once: they fill one.
+const HEAVY: u64 = 16 << 10;
 
 /// What a process knows of the journal, so that it reads only the rows that
 /// came since it last looked.
@@ -128,6 +158,8 @@ struct Known {
     rows: VecDeque<(u64, usize)>,
     bytes: usize,
     logs: HashMap<u64, Vec<Numbered>>,
+    /// Logs that have more text than [`HEAVY`] in the journal.
+    heavy: BTreeSet<u64>,
 }
 
 /// What a commit added to a log, with the number of its row.
@@ -227,9 +259,15 @@ impl Journal {
         logs
     }
 
+    /// Logs that have so much in the journal that it fills segments.
+    pub(super) fn heavy(&self, limit: usize) -> Vec<u64> {
+        self.with(|known| known.heavy.iter().copied().take(limit).collect())
+    }
+
     /// Forgets what is in the rows of a log by now.
     pub(super) fn drained(&self, log_no: u64, through: u64) {
         self.with(|known| {
+            known.heavy.remove(&log_no);
             if let Some(entries) = known.logs.get_mut(&log_no) {
                 entries.retain(|(seq, _)| *seq > through);
                 if entries.is_empty() {
@@ -246,10 +284,13 @@ impl Known {
             self.first = seq;
         }
         for entry in entries {
-            self.logs
-                .entry(entry.log_no)
-                .or_default()
-                .push((seq, entry));
+            let log_no = entry.log_no;
+            let own = self.logs.entry(log_no).or_default();
+            own.push((seq, entry));
+            let parts = own.iter().flat_map(|(_, entry)| &entry.parts);
+            if parts.map(|part| part.bytes).sum::<u64>() >= HEAVY {
+                self.heavy.insert(log_no);
+            }
         }
         self.rows.push_back((seq, bytes));
         self.bytes += bytes;

@@ -24,9 +24,8 @@ use std::sync::Arc;
 
 /// Rows of the journal, and their bytes, above which logs are drained.
 const JOURNAL_ROWS: u64 = 512;
-const JOURNAL_BYTES: usize = 4 << 20;
-/// Logs that one commit drains then, at least: more at once would let others
-/// wait.
+const JOURNAL_BYTES: usize = 2 << 20;
+/// Logs that one commit drains, at least: more at once would let others wait.
 const DRAINED_AT_ONCE: usize = 4;
 /// Streams that a log keeps open.
 const OPEN_STREAMS: usize = 64;
@@ -121,7 +120,7 @@ impl<'a> Txn<'a> {
             return Ok(None);
         }
         let mut expected = known.row.clone();
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<(u64, u32, Vec<Chunk>)> = Vec::new();
         let mut ends: HashMap<u64, u64> = HashMap::new();
         let mut revisions: BTreeMap<Position, u64> = BTreeMap::new();
         let mut segs = writes.segs.iter();
@@ -163,13 +162,12 @@ impl<'a> Txn<'a> {
                 ends.insert(stream.opener, end + wanted.bytes);
                 revisions.insert(of.position, row.ordinal);
             }
-            match parts.iter_mut().find(|part| part.opener == stream.opener) {
-                Some(part) => part.chunks.push(chunk),
-                None => parts.push(Part {
-                    opener: stream.opener,
-                    run_no: row.run_no,
-                    chunks: vec![chunk],
-                }),
+            match parts
+                .iter_mut()
+                .find(|(opener, ..)| *opener == stream.opener)
+            {
+                Some((.., chunks)) => chunks.push(chunk),
+                None => parts.push((stream.opener, row.run_no, vec![chunk])),
             }
         }
         expected.index_head = expected.head;
@@ -183,7 +181,10 @@ impl<'a> Txn<'a> {
             log_no: log.log_no,
             head: log.head,
             chain: log.chain,
-            parts,
+            parts: parts
+                .into_iter()
+                .map(|(opener, run_no, chunks)| Part::new(opener, run_no, chunks))
+                .collect(),
         }))
     }
 
@@ -696,6 +697,20 @@ impl<'a> Txn<'a> {
         Ok(out)
     }
 
+    /// Drains a log, unless something of it is damaged: then it keeps its
+    /// entries, and does not stop the others. Answers whether it is drained.
+    fn drain_or_leave(&mut self, log_no: u64) -> Result<bool, StoreError> {
+        match self.drain(log_no) {
+            Ok(()) => {
+                let last = self.state().ends()?.1;
+                self.drained.push((log_no, last));
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Drains the logs with the oldest entries, at most so many; answers the
     /// number of the first row that is still needed.
     fn drain_oldest(&mut self, mut budget: usize, last: u64) -> Result<u64, StoreError> {
@@ -710,11 +725,8 @@ impl<'a> Txn<'a> {
                 return Ok(first);
             }
             budget -= 1;
-            match self.drain(log_no) {
-                Ok(()) => self.drained.push((log_no, last)),
-                // A damaged log keeps its entries; it must not stop the others.
-                Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(first),
-                Err(error) => return Err(error),
+            if !self.drain_or_leave(log_no)? {
+                return Ok(first);
             }
         }
         Ok(last + 1)
@@ -734,6 +746,9 @@ impl<'a> Txn<'a> {
         let over =
             |times: usize| rows > JOURNAL_ROWS * times as u64 || bytes > JOURNAL_BYTES * times;
         let mut keep = first;
+        for log_no in self.shared.journal.heavy(DRAINED_AT_ONCE) {
+            self.drain_or_leave(log_no)?;
+        }
         if self.clears || over(2) {
             keep = self.drain_oldest(usize::MAX, last)?;
         } else if over(1) {

@@ -442,24 +442,24 @@ delegate! {
             let Some(log) = self.known(log_no)? else {
                 return Ok(None);
             };
-            let parts = log.live.iter().flat_map(|entry| &entry.parts);
-            let mut chunks = parts.flat_map(|part| &part.chunks);
-            if let Some(chunk) = chunks.find(|chunk| chunk.id == id) {
-                return Ok(Some(chunk.ordinal));
+            let counted = counted(id);
+            let mut parts = log.live.iter().flat_map(|entry| &entry.parts);
+            if let Some(ordinal) = parts.find_map(|part| part.find(id, counted)) {
+                return Ok(Some(ordinal));
             }
-            let Some((stem, n)) = counted(id) else {
+            let Some((stem, n)) = counted else {
                 return Ok(None);
             };
             let run = self.inner.id_run(log_no, stem, n)?;
             let Some(run) = run.filter(|run| n - run.first < u64::from(run.n)) else {
                 return Ok(None);
             };
-            for found in self.inner.packs(log_no, run.pack, run.pack)? {
-                let pack = self.opened(log_no, found)?;
-                let at = usize::try_from(n - run.first).unwrap_or(usize::MAX);
-                if let Some(chunk) = pack.as_ref().and_then(|pack| pack.chunks.get(at)) {
-                    return Ok(Some(chunk.ordinal));
-                }
+            let found = self.inner.packs(log_no, run.pack, run.pack)?.pop();
+            if let Some(found) = found
+                && let Some(pack) = self.opened(log_no, found)?
+            {
+                let mut chunks = pack.chunks.iter();
+                return Ok(chunks.find(|chunk| chunk.id == id).map(|chunk| chunk.ordinal));
             }
             // What is damaged is missed where it is read.
             Ok(Some(run.pack))
