@@ -586,7 +586,7 @@ async fn a_child_knows_where_it_comes_from(place: Place) {
     assert_eq!(info.inherited, 1);
     assert_eq!(info.forked_from, Some(s.session.clone()));
     assert_eq!((info.head, info.items, info.generation), (1, 1, 0));
-    assert_eq!(info.chain, s.stored().await[0].chain);
+    assert_eq!(Some(info.chain), s.stored().await[0].chain);
     assert_ne!(info.incarnation, parent.incarnation);
     append(&*s.store, &info.id, vec![s.events.user("c", "3")]).await;
     let after = s.store.session(&info.id).await.unwrap();

@@ -16,6 +16,7 @@ mod identity;
 mod index;
 mod item;
 mod lease;
+mod packing;
 mod process;
 mod projection;
 mod read;
@@ -30,6 +31,7 @@ pub(crate) fn all() -> Vec<Case> {
     [
         append::CASES,
         group::CASES,
+        packing::CASES,
         session::CASES,
         read::CASES,
         item::CASES,

@@ -371,7 +371,9 @@ impl Decorator for ChainsTheSession {
     ) -> Result<Vec<StoredEvent>, StoreError> {
         let mut events = inner.range(id, query).await?;
         for event in &mut events {
-            chained(id, &mut event.chain);
+            if let Some(chain) = &mut event.chain {
+                chained(id, chain);
+            }
         }
         Ok(events)
     }
