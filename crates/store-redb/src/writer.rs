@@ -8,7 +8,6 @@ use crate::reader::{Txn, seg_key};
 use crate::rows::{Entry, Mark, exists, open};
 use crate::tables::{Writing, get, insert, mark, put, replace};
 use folio_codec::hash64;
-use folio_core::Item;
 use folio_store::StoreError;
 use folio_store::engine::{ItemWrite, ViewWrites, WriteTxn, Writes};
 use folio_store::rows::{EventRow, FactRow, LogRow, RunRow, SegRow, SessionRow, SpanRow};
@@ -89,9 +88,7 @@ fn put_rows_of_log(tables: &mut Writing<'_>, writes: &Writes) -> Result<(), Erro
         mark(&mut tables.citations, (log.log_no, *ordinal, sha))?;
         mark(&mut tables.cited, (sha, log.log_no, *ordinal))?;
     }
-    for ItemWrite { item, is_new } in &writes.items {
-        put_item(tables, log.index_no, item, *is_new)?;
-    }
+    put_items(tables, log.index_no, &writes.items)?;
     for seg in &writes.segs {
         put_seg(tables, log.index_no, seg)?;
     }
@@ -235,19 +232,20 @@ fn insert_event(
     mark(&mut tables.event_ids, id)
 }
 
-fn put_item(
-    tables: &mut Writing<'_>,
-    index_no: u64,
-    item: &Item,
-    is_new: bool,
-) -> Result<(), Error> {
-    let at = item.position;
-    put(&mut tables.items, (index_no, at.ordinal, at.slot), item)?;
-    if is_new {
-        let hash = hash64(item.base().as_bytes());
-        mark(&mut tables.item_keys, (index_no, hash, at.ordinal, at.slot))?;
+fn put_items(tables: &mut Writing<'_>, index_no: u64, writes: &[ItemWrite]) -> Result<(), Error> {
+    let mut keys = Vec::with_capacity(writes.len());
+    for ItemWrite { item, is_new } in writes {
+        let at = item.position;
+        put(&mut tables.items, (index_no, at.ordinal, at.slot), item)?;
+        if *is_new {
+            let hash = hash64(item.base().as_bytes());
+            keys.push((index_no, hash, at.ordinal, at.slot));
+        }
     }
-    Ok(())
+    // In the order in which they stand: those of one page come together.
+    keys.sort_unstable();
+    keys.into_iter()
+        .try_for_each(|key| mark(&mut tables.item_keys, key))
 }
 
 fn put_seg(tables: &mut Writing<'_>, index_no: u64, row: &SegRow) -> Result<(), Error> {

@@ -54,6 +54,8 @@ pub struct SqliteEngine {
 #[derive(Debug)]
 struct Writer {
     conn: Connection,
+    /// Whether what it commits is on the disk.
+    durable: bool,
     lock: WriterLock,
     wal: Wal,
 }
@@ -68,12 +70,18 @@ impl SqliteEngine {
         let files = source.files();
         // The WAL may hold what no sync has seen: a process left it behind.
         let fence_due = AtomicBool::new(opened.as_ref().is_some_and(|opened| opened.has_wal));
-        let writer = opened.map(|opened| Writer {
-            conn: opened.conn,
-            lock: opened.lock,
-            wal: Wal::new(&files, source.busy_timeout()),
+        let mut readers = Vec::new();
+        let writer = opened.map(|opened| {
+            readers.extend(opened.reader);
+            Writer {
+                conn: opened.conn,
+                durable: opened.durable,
+                lock: opened.lock,
+                wal: Wal::new(&files, source.busy_timeout()),
+            }
         });
         if let Some(writer) = &writer
+            && fence_due.load(Ordering::Acquire)
             && let Ok(_held) = writer.lock.acquire()
         {
             // At once if possible, so that nothing is read that a power cut
@@ -87,7 +95,7 @@ impl SqliteEngine {
             files,
             file,
             source,
-            readers: Mutex::default(),
+            readers: Mutex::new(readers),
             changes: Mutex::default(),
             writer: writer.map(|writer| Mutex::new(Some(writer))),
             fence_due,
@@ -112,6 +120,15 @@ impl SqliteEngine {
     fn writer(&self) -> Result<MutexGuard<'_, Option<Writer>>, StoreError> {
         let writer = self.writer.as_ref().ok_or_else(|| self.read_only())?;
         Ok(lock(writer))
+    }
+
+    /// Readies the connection that writes. Called by the one who writes.
+    fn ready(&self, conn: &Connection, durable: &mut bool) -> Result<(), StoreError> {
+        if !*durable {
+            self.source.make_durable(conn)?;
+            *durable = true;
+        }
+        fence(conn, &self.fence_due)
     }
 
     fn is_open(&self) -> Result<(), StoreError> {
@@ -390,13 +407,14 @@ impl Engine for SqliteEngine {
         let mut writer = self.writer()?;
         let Writer {
             conn,
+            durable,
             lock: queue,
             wal,
         } = writer.as_mut().ok_or_else(StoreError::closed)?;
         // Until the outcome is known and the fence, if it came to that, stands.
         let _held = queue.acquire()?;
         self.is_in_place()?;
-        fence(conn, &self.fence_due)?;
+        self.ready(conn, durable)?;
         let open = Open::begin(conn, "BEGIN IMMEDIATE").map_err(Error::from)?;
         let mut txn = Txn::new(conn);
         work(&mut txn)?;
@@ -494,10 +512,15 @@ impl Engine for SqliteEngine {
     /// becomes of that commit leaves nothing to settle.
     fn rewrite(&self) -> Result<(), StoreError> {
         let mut writer = self.writer()?;
-        let Writer { conn, lock, .. } = writer.as_mut().ok_or_else(StoreError::closed)?;
+        let Writer {
+            conn,
+            durable,
+            lock,
+            ..
+        } = writer.as_mut().ok_or_else(StoreError::closed)?;
         let _held = lock.acquire()?;
         self.is_in_place()?;
-        fence(conn, &self.fence_due)?;
+        self.ready(conn, durable)?;
         // First of all, so that who is in the way is in the way of little work.
         empty_wal(conn)?;
         conn.execute_batch("VACUUM").map_err(Error::from)?;

@@ -24,6 +24,9 @@ const SCHEMA_VERSION: u32 = 1;
 const OLDEST_SQLITE: i32 = 3_051_003;
 /// The longest wait that SQLite counts.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
+/// The most memory for pages of the connection that writes. Pages of a long
+/// transaction that find no room are written before their time, and again.
+const WRITER_CACHE_KIB: u32 = 32 << 10;
 /// Every statement of the adapter fits.
 const CACHED_STATEMENTS: usize = 128;
 
@@ -172,6 +175,11 @@ pub struct Source {
 pub struct Opened {
     /// A connection.
     pub conn: Connection,
+    /// Whether what it commits is on the disk. Otherwise it has to be made so
+    /// before it writes.
+    pub durable: bool,
+    /// A connection that has read, where there was something to read.
+    pub reader: Option<Connection>,
     /// A place among the writers.
     pub lock: WriterLock,
     /// A WAL with something in it was there: others are at work, or did not end
@@ -205,10 +213,7 @@ pub fn open(config: &SqliteConfig) -> Result<(Source, Option<Opened>), Error> {
         immutable: false,
     };
     let opened = if config.read_only {
-        source
-            .look()
-            .and_then(|()| source.check_reader())
-            .map(|()| None)
+        source.check_reader().map(|()| None)
     } else {
         source.open_writer(config.create).map(Some)
     };
@@ -302,7 +307,8 @@ impl Source {
     }
 
     /// Whether the file is there and no stranger's, without touching it.
-    fn look(&self) -> Result<(), Failure> {
+    /// Answers the connection that has looked, where it saw a store.
+    fn look(&self) -> Result<Option<Connection>, Failure> {
         let meta = match fs::metadata(&self.path) {
             Ok(meta) => meta,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -318,24 +324,17 @@ impl Source {
             return Err(Refusal::NotAStore.into());
         }
         if meta.len() == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let conn = self.connect_immutable()?;
-        // Only a refusal counts. The file without its WAL may be in pieces,
-        // while a checkpoint is at work or after one was interrupted; what is
-        // really broken shows when both are read.
-        let refused = match inspect(&conn) {
-            Ok(Holds::Store) => check_format(&conn).err(),
-            Ok(Holds::Nothing) => None,
-            Err(failure) => Some(failure),
-        };
-        match refused {
-            Some(Failure::Refused(why)) => Err(why.into()),
-            Some(Failure::Failed(_)) | None => Ok(()),
-        }
+        let held = refusals(inspect(&conn))?;
+        Ok((held == Some(Holds::Store)).then_some(conn))
     }
 
     fn check_reader(&mut self) -> Result<(), Failure> {
+        if let Some(conn) = self.look()? {
+            refusals(check_format(&conn))?;
+        }
         // A reader of a WAL database needs files beside it. Where it cannot make
         // them, the file can be read as it is, if no WAL holds newer rows.
         let has_wal = self.has_wal();
@@ -384,7 +383,7 @@ impl Source {
 
     fn open_writer(&self, create: bool) -> Result<Opened, Failure> {
         match self.look() {
-            Ok(()) => {
+            Ok(_) => {
                 let meta = fs::metadata(&self.path).map_err(|_| Refusal::Unreachable)?;
                 if meta.permissions().readonly() {
                     return Err(Refusal::ReadOnly.into());
@@ -422,8 +421,19 @@ impl Source {
         // known whose file this is, closing it must not fold the WAL in.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         let held = inspect(&conn)?;
-        if held == Holds::Store {
-            check_format(&conn)?;
+        // The form of the rows stands in a table. Reading that takes the schema,
+        // which costs more than all else, so the connection that reads pages
+        // does it, and the one that writes when it first does.
+        let reader = match held {
+            Holds::Store => Some(self.connect_reader()?),
+            Holds::Nothing => None,
+        };
+        if let Some(reader) = &reader
+            && let Err(failure) = check_format(reader)
+        {
+            // The files that reading made go again, unless they were there.
+            conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_wal)?;
+            return Err(failure);
         }
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
         if held == Holds::Nothing && !create {
@@ -432,7 +442,10 @@ impl Source {
         let files = self.files();
         let lock = WriterLock::open(&files, self.busy_timeout)?;
         let turn = lock.acquire()?;
-        self.make_durable(&conn)?;
+        let durable = held == Holds::Nothing || has_wal;
+        if durable {
+            self.set_up(&conn)?;
+        }
         if held == Holds::Nothing {
             create_tables(&mut conn)?;
         }
@@ -440,6 +453,8 @@ impl Source {
         owner::sweep(&files);
         Ok(Opened {
             conn,
+            durable,
+            reader,
             lock,
             has_wal,
         })
@@ -465,12 +480,29 @@ impl Source {
             "PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; \
              PRAGMA mmap_size = 0; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY",
         )?;
+        // An fsync of macOS does not reach the platter. Closing syncs, too, what
+        // others have written.
+        #[cfg(target_os = "macos")]
+        conn.execute_batch("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")?;
         Ok(())
     }
 
-    /// Puts the file into the state in which a commit is on the disk, and asks
-    /// whether it is.
-    fn make_durable(&self, conn: &Connection) -> Result<(), Failure> {
+    /// Puts the file into the state in which a commit is on the disk.
+    ///
+    /// # Errors
+    /// `store_not_durable` where it cannot be, and what SQLite says.
+    pub fn make_durable(&self, conn: &Connection) -> Result<(), Error> {
+        self.set_up(conn).map_err(|failure| match failure {
+            Failure::Refused(why) => Error::Open {
+                path: self.path.clone(),
+                why,
+            },
+            Failure::Failed(error) => error,
+        })
+    }
+
+    /// The same, on opening.
+    fn set_up(&self, conn: &Connection) -> Result<(), Failure> {
         // The page size has an effect on an empty file alone.
         conn.execute_batch("PRAGMA page_size = 4096")?;
         let start = Instant::now();
@@ -489,18 +521,27 @@ impl Source {
         };
         conn.execute_batch(&format!(
             "PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; \
-             PRAGMA wal_autocheckpoint = {}; PRAGMA journal_size_limit = -1",
+             PRAGMA wal_autocheckpoint = {}; PRAGMA journal_size_limit = -1; \
+             PRAGMA cache_size = -{WRITER_CACHE_KIB}",
             self.checkpoint_pages
         ))?;
-        // An fsync of macOS does not reach the platter.
-        #[cfg(target_os = "macos")]
-        conn.execute_batch("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")?;
         let synchronous: i64 = conn.query_row("PRAGMA synchronous", [], |row| row.get(0))?;
         if !mode.eq_ignore_ascii_case("wal") || synchronous < 2 {
             let found = format!("the journal mode is {mode} and synchronous is {synchronous}");
             return Err(Refusal::NotDurable(found).into());
         }
         Ok(())
+    }
+}
+
+/// What a look at the file without its WAL says: only a refusal counts. The
+/// file alone may be in pieces, while a checkpoint is at work or after one was
+/// interrupted; what is really broken shows when both are read.
+fn refusals<T>(looked: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match looked {
+        Ok(seen) => Ok(Some(seen)),
+        Err(Failure::Refused(why)) => Err(why.into()),
+        Err(Failure::Failed(_)) => Ok(None),
     }
 }
 

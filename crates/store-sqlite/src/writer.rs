@@ -5,7 +5,6 @@ use crate::error::{Error, transaction_failed};
 use crate::reader::{Txn, encode_counters, mark_checksum};
 use crate::{keys, sql};
 use folio_codec::{Digest, encode_item, encode_run_facts, encode_tail, hash64};
-use folio_core::Item;
 use folio_store::StoreError;
 use folio_store::engine::{ItemWrite, ViewWrites, WriteTxn, Writes};
 use folio_store::rows::{
@@ -101,9 +100,7 @@ impl Txn<'_> {
         for (ordinal, sha) in &writes.citations {
             self.put_citation(log.log_no, *ordinal, sha)?;
         }
-        for ItemWrite { item, is_new } in &writes.items {
-            self.put_item(log.index_no, item, *is_new)?;
-        }
+        self.put_items(log.index_no, &writes.items)?;
         for seg in &writes.segs {
             self.put_seg(log.index_no, seg)?;
         }
@@ -266,14 +263,26 @@ impl Txn<'_> {
             .map(drop)
     }
 
-    fn put_item(&self, index_no: u64, item: &Item, is_new: bool) -> Result<(), Error> {
-        let p = keys::item(index_no, item.position)?;
-        let packed = encode_item(item);
-        let sum = item_checksum(index_no, item.position, &packed).cast_signed();
-        self.run_sql(sql::PUT_ITEM, params![p, sum, packed])?;
-        if is_new {
-            let hash = hash64(item.base().as_bytes()).cast_signed();
-            self.run_sql(sql::PUT_ITEM_KEY, (index_no.cast_signed(), hash, p))?;
+    fn put_items(&self, index_no: u64, writes: &[ItemWrite]) -> Result<(), Error> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let mut keys = Vec::with_capacity(writes.len());
+        let mut put = self.conn.prepare_cached(sql::PUT_ITEM)?;
+        for ItemWrite { item, is_new } in writes {
+            let p = keys::item(index_no, item.position)?;
+            let packed = encode_item(item);
+            let sum = item_checksum(index_no, item.position, &packed).cast_signed();
+            put.execute(params![p, sum, packed])?;
+            if *is_new {
+                keys.push((hash64(item.base().as_bytes()).cast_signed(), p));
+            }
+        }
+        // In the order in which they stand: those of one page come together.
+        keys.sort_unstable();
+        let mut put = self.conn.prepare_cached(sql::PUT_ITEM_KEY)?;
+        for (hash, p) in keys {
+            put.execute((index_no.cast_signed(), hash, p))?;
         }
         Ok(())
     }

@@ -1,26 +1,30 @@
-//! Rebuilding an index and verifying a session: work in proportion to the
-//! session, in slices.
+//! Replaying the events of a session, and verifying one: work in proportion to
+//! the session, in slices.
 
 use crate::blob;
 use crate::contrib;
-use crate::engine::{Counters, Erase, Snapshot, WriteTxn, Writes};
-use crate::index::{Items, Wanted, open_run};
+use crate::engine::Snapshot;
+use crate::index::{Items, Stored, open_run};
 use crate::line::{Line, first_at, last_at};
 use crate::plan::{run_of, session_line};
 use crate::port::{BlobId, Finding, IndexStatus, MAX_BATCH_EVENTS, VerifyReport};
-use crate::rows::{EventRow, FoundEvent, LogRow, RunRow, SegRow};
+use crate::rows::{EventRef, EventRow, FoundEvent, LogRow, RunRow, SegRow};
 use crate::{ErrorKind, StoreError};
 use folio_codec::{EMPTY_CHAIN, chain_next, event_digest, fact_digest, facts_chain_next, hash64};
 use folio_core::assign::Tail;
+use folio_core::claims::claims;
 use folio_core::item::LanePart;
 use folio_core::{Direction, Item, PROJECTION_VERSION, Position};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 /// Events that one slice reads.
 const SLICE: usize = 1_000;
 /// Bytes that one slice reads.
 const SLICE_BYTES: usize = 8 << 20;
+/// Runs that are read at once.
+const RUNS: usize = 64;
 
 /// How far an index is.
 pub(crate) fn index_status(line: &Line<'_>) -> Result<IndexStatus, StoreError> {
@@ -34,10 +38,13 @@ pub(crate) fn index_status(line: &Line<'_>) -> Result<IndexStatus, StoreError> {
     })
 }
 
+/// Reads what is stored under the hashes of identities.
+pub(crate) type LookUp<'a> = &'a mut dyn FnMut(Vec<u64>) -> Result<Vec<Stored>, StoreError>;
+
 /// Reads the events of a line in order and follows its runs.
-struct Replay {
-    tail: Tail,
-    runs: HashMap<u32, RunRow>,
+pub(crate) struct Replay {
+    pub(crate) tail: Tail,
+    runs: HashMap<u32, Arc<RunRow>>,
     next: u64,
     /// The last ordinal.
     last: u64,
@@ -45,7 +52,7 @@ struct Replay {
 
 impl Replay {
     /// The events behind an ordinal, at which `tail` holds.
-    fn behind(ordinal: u64, tail: Tail, last: u64) -> Self {
+    pub(crate) fn behind(ordinal: u64, tail: Tail, last: u64) -> Self {
         Self {
             tail,
             runs: HashMap::new(),
@@ -54,7 +61,12 @@ impl Replay {
         }
     }
 
-    fn is_done(&self) -> bool {
+    /// The last ordinal that was replayed.
+    pub(crate) fn at(&self) -> u64 {
+        self.next - 1
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
         self.next > self.last
     }
 
@@ -78,7 +90,7 @@ impl Replay {
     }
 
     /// The run of an event, opened in the tail at its first one.
-    fn enter(&mut self, line: &Line<'_>, row: &EventRow) -> Result<RunRow, StoreError> {
+    fn enter(&mut self, line: &Line<'_>, row: EventRef<'_>) -> Result<Arc<RunRow>, StoreError> {
         let run = self.run(line, row.run_no)?;
         if run.opened == row.ordinal {
             let turn = run.spine.turn_id.as_str();
@@ -94,15 +106,21 @@ impl Replay {
         if let Some(open) = self.tail.run_mut(row.run_no) {
             open.next_seq = row.run_seq + 1;
         }
-        self.runs.insert(row.run_no, run.clone());
         Ok(run)
     }
 
-    /// The run of an event, without opening it yet.
-    fn run(&self, line: &Line<'_>, run_no: u32) -> Result<RunRow, StoreError> {
+    /// The run of an event. Those that were opened next are read along: their
+    /// events come next.
+    fn run(&mut self, line: &Line<'_>, run_no: u32) -> Result<Arc<RunRow>, StoreError> {
+        if let Some(run) = self.runs.get(&run_no) {
+            return Ok(Arc::clone(run));
+        }
+        for run in line.runs(run_no.saturating_sub(1), RUNS)? {
+            self.runs.entry(run.run_no).or_insert_with(|| Arc::new(run));
+        }
         match self.runs.get(&run_no) {
-            Some(run) => Ok(run.clone()),
-            None => run_of(line, run_no),
+            Some(run) => Ok(Arc::clone(run)),
+            None => run_of(line, run_no).map(Arc::new),
         }
     }
 
@@ -114,29 +132,55 @@ impl Replay {
         }
     }
 
-    /// Indexes the next slice on top of `items`.
-    fn index(&mut self, line: &Line<'_>, items: &mut Items) -> Result<(), StoreError> {
-        let rows = self.slice(line)?;
-        let mut wanted = Wanted::default();
-        let mut events = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let view = folio_codec::decode_event(row.form, &row.body)?;
-            let run = self.run(line, row.run_no)?;
-            wanted.add(&view, &run.spine);
-            events.push((row, view));
+    /// Indexes the next events on top of `items`, at most so many ordinals.
+    pub(crate) fn index(
+        &mut self,
+        line: &Line<'_>,
+        items: &mut Items,
+        ordinals: u64,
+        look_up: LookUp<'_>,
+    ) -> Result<(), StoreError> {
+        let to = self.last.min(self.next.saturating_add(ordinals - 1));
+        let mut indexed = Ok(());
+        line.visit_events(self.next, to, &mut |row| {
+            if indexed.is_ok() {
+                indexed = self.index_event(line, items, row, look_up);
+            }
+        })?;
+        indexed?;
+        if self.next <= to {
+            return Err(StoreError::gap(vec![self.next]));
         }
-        wanted.add_requests(&self.tail);
-        items.fetch(line, &wanted)?;
-        for id in &wanted.revised {
-            if let Some(known) = crate::plan::lookup(line, id)? {
-                items.learn_event(id, known.ordinal);
+        Ok(())
+    }
+
+    fn index_event(
+        &mut self,
+        line: &Line<'_>,
+        items: &mut Items,
+        row: EventRef<'_>,
+        look_up: LookUp<'_>,
+    ) -> Result<(), StoreError> {
+        if row.ordinal != self.next {
+            return Err(StoreError::gap(vec![self.next]));
+        }
+        let view = folio_codec::decode_event(row.form, row.body)?;
+        let run = self.enter(line, row)?;
+        let claims = claims(&view, &run.spine, run.inline);
+        let missing = items.missing(&claims, &view, &run.spine, &self.tail);
+        if !missing.is_empty() {
+            for stored in look_up(missing)? {
+                items.learn(stored);
             }
         }
-        for (row, view) in &events {
-            let run = self.enter(line, row)?;
-            items.index(view, &run, row.ordinal, &mut self.tail);
-            self.leave(&run, view.is_terminal());
+        if let Some(id) = &claims.revises
+            && let Some(known) = crate::plan::lookup(line, id)?
+        {
+            items.learn_event(id, known.ordinal);
         }
+        items.index_claims(&claims, &view, &run, row.ordinal, &mut self.tail);
+        self.leave(&run, view.is_terminal());
+        self.next += 1;
         Ok(())
     }
 }
@@ -171,8 +215,12 @@ pub(crate) fn tail_at(line: &Line<'_>, ordinal: u64) -> Result<Tail, StoreError>
     }
     let mut replay = Replay::behind(start - 1, Tail::default(), ordinal);
     let mut items = Items::as_of(start - 1);
+    let until = items.until();
     while !replay.is_done() {
-        replay.index(line, &mut items)?;
+        replay.index(line, &mut items, SLICE as u64, &mut |missing| {
+            let read = |hash| Stored::read(line, hash, until);
+            missing.into_iter().map(read).collect()
+        })?;
     }
     Ok(replay.tail)
 }
@@ -181,61 +229,6 @@ pub(crate) fn tail_at(line: &Line<'_>, ordinal: u64) -> Result<Tail, StoreError>
 pub(crate) fn items_at(line: &Line<'_>, ordinal: u64) -> Result<u64, StoreError> {
     let last = line.items(last_at(ordinal), Direction::Older, 1)?;
     Ok(last.first().map_or(0, |item| item.number))
-}
-
-/// Makes the index of a session anew: of its own log, and of those that it
-/// inherits from. Each is a generation of its own; the old ones go in the same
-/// transaction.
-pub(crate) fn rebuild(txn: &mut dyn WriteTxn, id: &str) -> Result<IndexStatus, StoreError> {
-    let rows = session_line(txn, id)?.1.rows()?;
-    for log in rows {
-        rebuild_log(txn, log)?;
-    }
-    index_status(&session_line(txn, id)?.1)
-}
-
-fn rebuild_log(txn: &mut dyn WriteTxn, mut log: LogRow) -> Result<(), StoreError> {
-    let counters = txn.counters()?;
-    let index_no = counters.index_no + 1;
-    let old = log.index_no;
-    log.index_no = index_no;
-    txn.apply(&Writes {
-        counters: Some(Counters {
-            index_no,
-            ..counters
-        }),
-        log: Some(log.clone()),
-        ..Writes::default()
-    })?;
-    let (mut replay, mut items) = {
-        let line = Line::new(txn, log.clone())?;
-        let tail = tail_at(&line, log.base)?;
-        let items = Items::new(items_at(&line, log.base)?, log.base);
-        (Replay::behind(log.base, tail, log.head), items)
-    };
-    while !replay.is_done() {
-        replay.index(&Line::new(txn, log.clone())?, &mut items)?;
-        let (changed, segs) = items.take_writes();
-        items.forget();
-        txn.apply(&Writes {
-            log: Some(log.clone()),
-            items: changed,
-            segs,
-            ..Writes::default()
-        })?;
-    }
-    log.items = items.count;
-    log.index_version = PROJECTION_VERSION;
-    log.index_head = log.head;
-    // The marks and requests are the index's part of the tail; the runs are
-    // the log's own.
-    log.tail.marks = replay.tail.marks;
-    log.tail.requests = replay.tail.requests;
-    txn.apply(&Writes {
-        erase: vec![Erase::Index(old)],
-        log: Some(log),
-        ..Writes::default()
-    })
 }
 
 /// Recomputes every digest of a session and compares its index with one made
@@ -391,7 +384,7 @@ fn verify_index(line: &Line<'_>, report: &mut VerifyReport) -> Result<(), StoreE
     while !replay.is_done() {
         for row in replay.slice(line)? {
             let view = folio_codec::decode_event(row.form, &row.body)?;
-            let run = replay.enter(line, &row)?;
+            let run = replay.enter(line, row.borrowed())?;
             items.learn_event(view.id, row.ordinal);
             items.index(&view, &run, row.ordinal, &mut replay.tail);
             replay.leave(&run, view.is_terminal());

@@ -429,7 +429,8 @@ pub struct Capabilities {
 ///
 /// # Contract
 /// * `read` gives the work one consistent state and holds it no longer than
-///   the work runs.
+///   the work runs. While a write is at work it gives the state before it, and
+///   neither waits for the other.
 /// * `write` is called by one thread at a time. It commits if the work
 ///   answers `Ok`, and returns only once the commit is synced; otherwise it
 ///   leaves the store as it was. An error of the commit itself is of kind

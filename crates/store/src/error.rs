@@ -129,6 +129,13 @@ impl StoreError {
         Self::corrupt("fact_missing", message)
     }
 
+    /// The system gives no thread.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn no_thread(name: &str, error: std::io::Error) -> Self {
+        let message = format!("the thread {name} could not be started: {error}");
+        Self::new(ErrorKind::Unavailable, "thread_failed", message).caused_by(error)
+    }
+
     /// A request that breaks the contract.
     pub fn invalid(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, code, message)

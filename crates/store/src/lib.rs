@@ -38,6 +38,8 @@ mod page;
 mod plan;
 pub mod port;
 #[cfg(feature = "embedded")]
+mod rebuild;
+#[cfg(feature = "embedded")]
 mod redact;
 pub mod rows;
 mod scan;

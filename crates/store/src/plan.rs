@@ -330,13 +330,21 @@ pub(crate) fn session_and_log(
     let session = snapshot
         .session(session_id)?
         .ok_or_else(|| StoreError::no_session(session_id))?;
-    let log = snapshot.log(session.log_no)?.ok_or_else(|| {
+    let log = log_written_by(snapshot, &session)?;
+    Ok((session, log))
+}
+
+/// The log that a session writes.
+pub(crate) fn log_written_by(
+    snapshot: &dyn Snapshot,
+    session: &SessionRow,
+) -> Result<LogRow, StoreError> {
+    snapshot.log(session.log_no)?.ok_or_else(|| {
         StoreError::corrupt(
             "row_damaged",
-            format!("the log of session {session_id} is missing"),
+            format!("the log of session {} is missing", session.session_id),
         )
-    })?;
-    Ok((session, log))
+    })
 }
 
 /// The event with an id, with its digest made from what is stored.

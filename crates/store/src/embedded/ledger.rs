@@ -5,7 +5,7 @@ use crate::engine::{Engine, Snapshot, Writes};
 use crate::line::Line;
 use crate::packing::Packing;
 use crate::page::{info, stored};
-use crate::plan::{fetch, needs, plan, prepare, session_and_log, session_line};
+use crate::plan::{fetch, log_written_by, needs, plan, prepare, session_and_log, session_line};
 use crate::port::{
     AppendBatch, AuthorityChange, Committed, Flush, KnownEvent, Ledger, NewSession, RangeQuery,
     Room, SessionFilter, SessionInfo, StoredEvent,
@@ -72,8 +72,8 @@ impl<E: Engine> Ledger for Embedded<E> {
                     let listed =
                         filter == SessionFilter::All || row.authority == Authority::RuntimeEvents;
                     if listed && out.len() < limit {
-                        let (row, line) = session_line(snapshot, row.session_id.as_str())?;
-                        out.push(info(&row, &line)?);
+                        let log = log_written_by(snapshot, &row)?;
+                        out.push(info(&row, &Line::new(snapshot, log)?)?);
                     }
                 }
                 if !full {

@@ -12,10 +12,10 @@ mod reads;
 mod watch;
 mod writer;
 
+use crate::StoreError;
 use crate::blob::Uploads;
 use crate::engine::{Engine, Snapshot, WriteTxn};
 use crate::packing::Packing;
-use crate::{ErrorKind, StoreError};
 use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -113,8 +113,5 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     std::thread::Builder::new()
         .name(name.into())
         .spawn(work)
-        .map_err(|error| {
-            let message = format!("the thread {name} could not be started: {error}");
-            StoreError::new(ErrorKind::Unavailable, "thread_failed", message).caused_by(error)
-        })
+        .map_err(|error| StoreError::no_thread(name, error))
 }

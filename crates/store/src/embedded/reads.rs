@@ -9,6 +9,7 @@ use crate::port::{
     ContributionQuery, ContributionStatus, Contributions, IndexStatus, ItemIndex, ItemPage,
     ItemQuery, StoredFact,
 };
+use crate::rebuild::rebuild;
 use crate::{ItemScan, StoreError, care};
 use async_trait::async_trait;
 use folio_codec::EMPTY_CHAIN;
@@ -33,7 +34,7 @@ impl<E: Engine> ItemIndex for Embedded<E> {
 
     async fn rebuild_index(&self, id: &SessionId) -> Result<IndexStatus, StoreError> {
         let id = id.clone();
-        self.write(move |txn, _| care::rebuild(txn, id.as_str()))
+        self.write(move |txn, engine| rebuild(txn, engine, id.as_str()))
             .await
     }
 }
