@@ -8,7 +8,7 @@ use crate::CodecError;
 use crate::bytes::{Reader, Writer};
 
 /// The form of such an event.
-pub const FORM_LENDING: u8 = 4;
+pub const FORM_LENDING: u8 = 5;
 
 /// The level of zstd: its default.
 const LEVEL: i32 = 3;

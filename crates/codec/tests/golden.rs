@@ -5,12 +5,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use folio_codec::{
-    EMPTY_CHAIN, FORM_SCANNED, FORM_WITHHELD, body_digest, chain_next, decode_event, decode_need,
-    decode_tail, encode_event, encode_need, encode_tail, event_digest, fact_digest,
+    Chunk, EMPTY_CHAIN, FORM_SCANNED, FORM_WITHHELD, Lending, body_digest, chain_next, chunks_len,
+    decode_chunks, decode_event, decode_lending, decode_need, decode_tail, encode_chunks,
+    encode_event, encode_lending, encode_need, encode_tail, event_digest, fact_digest,
     facts_chain_next, nonce, sum,
 };
-use folio_core::assign::{OpenRequest, OpenRun, Tail, WaitingMark};
-use folio_core::item::{Lane, Need, Part};
+use folio_core::assign::{self, OpenRequest, OpenRun, OpenStream, Tail, WaitingMark};
+use folio_core::item::{Lane, Need, Part, Position};
 use folio_core::{CanonicalEvent, Fact, FactOp, ForeignId, Json, RuntimeEvent, TurnId};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -211,6 +212,27 @@ fn state_beside_the_head_and_needs() {
             ordinal: 7,
             call: None,
         }],
+        streams: vec![
+            OpenStream {
+                opener: 8,
+                run_no: 3,
+                mould: 0x0102_0304_0506_0708,
+                content: Some(assign::Chunk {
+                    position: Position {
+                        ordinal: 8,
+                        slot: 1,
+                    },
+                    lane: Lane::Text,
+                    index: 2,
+                }),
+            },
+            OpenStream {
+                opener: 300,
+                run_no: 3,
+                mould: 9,
+                content: None,
+            },
+        ],
     };
     let need = vec![
         Need {
@@ -234,6 +256,54 @@ fn state_beside_the_head_and_needs() {
         "state.txt",
         &format!("tail {}\nneed {}\n", hex(&packed_tail), hex(&packed_need)),
     );
+}
+
+#[test]
+fn chunks_in_columns() {
+    let chunk = |n: u64, id: String, text: &str| Chunk {
+        ordinal: 10 + 3 * n,
+        run_seq: 5 + n,
+        committed_at: 1_700_000_000_000 + n / 2,
+        id,
+        ts: (1_700_000_000_000 + 7 * n).to_string(),
+        text: text.into(),
+    };
+    let count = ["a", "\\n", "\u{1f600}"];
+    let count = count.iter().zip(0..);
+    let count = count.map(|(text, n)| chunk(n, format!("m#{n}"), text));
+    let mut each: Vec<_> = (0..2).map(|n| chunk(n, format!("id-{n}"), "x")).collect();
+    each[1].ts = "1.5e3".into();
+    let mut out = String::new();
+    for chunks in [count.collect(), each] {
+        let (columns, text) = encode_chunks(&chunks);
+        assert_eq!(decode_chunks(&columns, &text).unwrap(), chunks);
+        assert_eq!(chunks_len(&columns), Some(text.len()));
+        writeln!(out, "{} {text}", hex(&columns)).unwrap();
+    }
+    check("chunks.txt", &out);
+}
+
+#[test]
+fn an_event_that_lends_its_text() {
+    let lending = Lending {
+        borrowers: vec![5, 300, 301],
+        form: 1,
+        body: b"what is said twice, what is said twice, what is said twice".to_vec(),
+    };
+    let packed = encode_lending(&lending).unwrap();
+    assert_eq!(decode_lending(&packed).unwrap(), lending);
+    // How it is compressed may change; what was written stays readable.
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/lending.txt");
+    if std::env::var_os("GOLDEN").is_some() {
+        std::fs::write(&path, hex(&packed)).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap();
+    let byte = |at: usize| u8::from_str_radix(&kept[at..at + 2], 16).unwrap();
+    let kept: Vec<u8> = (0..kept.len()).step_by(2).map(byte).collect();
+    assert_eq!(decode_lending(&kept).unwrap(), lending);
+    for end in 0..kept.len() {
+        assert!(decode_lending(&kept[..end]).is_err(), "cut at {end}");
+    }
 }
 
 #[test]

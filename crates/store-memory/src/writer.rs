@@ -233,6 +233,8 @@ impl Tables {
             }
             Erase::Log(log_no) => {
                 self.logs.remove(log_no);
+                let ids = (*log_no, "".into(), 0)..(*log_no + 1, "".into(), 0);
+                remove(&mut self.id_runs, ids);
                 let spans = remove(&mut self.spans, (*log_no, 0)..=(*log_no, u64::MAX));
                 for (_, span) in spans {
                     self.readers.remove(&(span.src, span.upto, *log_no));

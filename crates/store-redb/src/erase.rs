@@ -65,6 +65,10 @@ pub fn erase(tables: &mut Writing<'_>, what: &Erase) -> Result<(), Error> {
         }
         Erase::Log(log_no) => {
             tables.logs.remove(*log_no)?;
+            let ids = (*log_no, "", 0)..(*log_no + 1, "", 0);
+            tables
+                .id_runs
+                .retain_in::<(u64, &str, u64), _>(ids, |_, _| false)?;
             spans(tables, *log_no)?;
             clear(&mut tables.view_marks, *log_no)
         }

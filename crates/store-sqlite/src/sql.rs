@@ -432,7 +432,8 @@ pub const DROP_CITATIONS: &str =
 pub const DROP_RUNS: &str = "DELETE FROM runs WHERE log_no = ?1 AND run_no > ?2";
 
 /// What goes with a log, by its number; the log itself is last.
-pub const DROP_LOG: [&str; 3] = [
+pub const DROP_LOG: [&str; 4] = [
+    "DELETE FROM id_runs WHERE log_no = ?1",
     "DELETE FROM spans WHERE log_no = ?1",
     DROP_VIEW_MARKS_OF_LOG,
     "DELETE FROM logs WHERE log_no = ?1",

@@ -333,7 +333,8 @@ pub enum Erase {
     Index(u64),
     /// A contribution log with its facts.
     Contributions(ContribLogRow),
-    /// A log's own row, its spans, and what views have seen of it.
+    /// A log's own row, its spans, ids that count and are left, and what views
+    /// have seen of it.
     Log(u64),
     /// What views hold of a log, and how far they have seen it.
     ViewEntries {

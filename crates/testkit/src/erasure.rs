@@ -7,7 +7,7 @@
 //! at the root of a test of its own.
 #![expect(missing_docs, reason = "the name of a case says what holds")]
 
-use crate::check::{append, session_id};
+use crate::check::{append, create, is_sound, session_id, told};
 use crate::event::Events;
 use folio_core::{CanonicalEvent, Direction, EventId, Fact, FactOp, ForeignId, Json, SessionId};
 use folio_store::{
@@ -462,6 +462,44 @@ pub async fn a_scrub_leaves_no_byte_of_what_was_erased(open: Open) {
     scrub_and_check(&place).await;
 }
 
+/// Text that was streamed is in the journal, in segments and in finals, and in
+/// what those were before; none of it stays.
+pub async fn a_scrub_leaves_no_byte_of_streamed_text(open: Open) {
+    for settles in [false, true] {
+        let place = Place::new(open);
+        let store = place.open();
+        let said = [("redacted", SECRET), ("doomed", DOOMED), ("kept", KEPT)];
+        for (name, text) in said {
+            let session = create(&*store, name).await;
+            let mut events = Events::new(name);
+            for n in 0..40 {
+                let chunk = events.text(&format!("m#{n}"), "m", true, &format!("{text} {n} "));
+                append(&*store, &session, vec![chunk]).await;
+            }
+            if settles {
+                let whole: String = (0..40).map(|n| format!("{text} {n} ")).collect();
+                let last = events.text("final", "m", false, &whole);
+                append(&*store, &session, vec![last]).await;
+            }
+        }
+        let (redacted, doomed) = (session_id("redacted"), session_id("doomed"));
+        let keys = ["assistant:r1:m".to_owned()];
+        let gone = store.redact(&redacted, &keys).await.unwrap();
+        assert_eq!(gone.ordinals.len(), 40 + usize::from(settles));
+        store.delete_session(&doomed, None).await.unwrap();
+        store.scrub().await.unwrap();
+        store.close().await.unwrap();
+        drop(store);
+        for needle in [SECRET, DOOMED, "doomed"] {
+            assert_eq!(place.holding(needle), BTreeSet::new(), "{needle}");
+        }
+        let store = place.open();
+        let kept = told(&*store, &session_id("kept")).await;
+        assert!(kept.items[0].row.2.contains("kept-as-it-is 39 "));
+        is_sound(&*store, &redacted).await;
+    }
+}
+
 pub async fn a_kill_before_the_scrub_only_puts_it_off(open: Open) {
     let place = Place::with_history(open).await;
     kill(run(&place, ERASED));
@@ -557,6 +595,7 @@ macro_rules! erasure_cases {
             a_scrub_leaves_no_byte_of_what_was_erased,
             a_kill_before_the_scrub_only_puts_it_off,
             a_kill_in_the_midst_of_a_scrub_loses_nothing,
+            a_scrub_leaves_no_byte_of_streamed_text,
         }
     };
     (@tests $open:path: $($case:ident,)*) => {

@@ -437,12 +437,12 @@ impl<'a> Txn<'a> {
     }
 
     /// Puts the chunks of segments into rows of their own.
-    fn unpack(&mut self, log_no: u64, packs: Vec<Opened>) -> Result<(), StoreError> {
+    fn unpack(&mut self, log_no: u64, packs: &[Opened]) -> Result<(), StoreError> {
         let Some(log) = self.inner.log(log_no)? else {
             return Ok(());
         };
         let mut writes = Writes::default();
-        for pack in &packs {
+        for pack in packs {
             let ordinals: BTreeSet<u64> = pack.chunks.iter().map(|chunk| chunk.ordinal).collect();
             let (first, last) = (pack.row.first, pack.row.last);
             let found = self
@@ -471,7 +471,7 @@ impl<'a> Txn<'a> {
             }
         }
         writes.events.sort_by_key(|(row, _)| row.ordinal);
-        writes.erase.push(erased(&log, &packs));
+        writes.erase.push(erased(&log, packs));
         writes.log = Some(log);
         self.put(&writes)
     }
@@ -572,7 +572,7 @@ impl<'a> Txn<'a> {
                 }
             }
             if !packs.is_empty() {
-                self.unpack(log_no, packs)?;
+                self.unpack(log_no, &packs)?;
             }
             from = upto + 1;
         }
@@ -591,19 +591,23 @@ impl<'a> Txn<'a> {
         let (Some((from, to)), Some(log)) = (ends, self.inner.log(log_no)?) else {
             return Ok(());
         };
-        let (mut gone, mut left) = (Vec::new(), Vec::new());
+        let (mut gone, mut left, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
         for found in self
             .inner
             .packs(log_no, from.saturating_sub(chunks::SPAN - 1).max(1), to)?
         {
-            let FoundPack::Whole(row) = found else {
-                continue;
-            };
-            if row.last < from {
+            let (first, last) = found.ends();
+            if last.is_some_and(|last| last < from) {
                 continue;
             }
             let lent = |ordinal| super::lent(&*self.inner, log_no, ordinal);
-            let Some(pack) = chunks::open(row, lent)? else {
+            let pack = match found {
+                FoundPack::Whole(row) => chunks::open(row, lent)?,
+                FoundPack::Damaged { .. } => None,
+            };
+            let Some(pack) = pack else {
+                // Its ids go with those of its ordinals, and with the log.
+                damaged.extend(ordinals.contains(&first).then_some(first));
                 continue;
             };
             if pack
@@ -617,7 +621,7 @@ impl<'a> Txn<'a> {
             }
         }
         if !left.is_empty() {
-            self.unpack(log_no, left)?;
+            self.unpack(log_no, &left)?;
         }
         let packed: BTreeSet<u64> = gone
             .iter()
@@ -632,9 +636,13 @@ impl<'a> Txn<'a> {
                 self.give_back(log_no, &row, |first| !ordinals.contains(&first))?;
             }
         }
-        if !gone.is_empty() {
+        if !gone.is_empty() || !damaged.is_empty() {
+            let mut erase = erased(&log, &gone);
+            if let Erase::Packs { packs, .. } = &mut erase {
+                packs.extend(damaged);
+            }
             self.put(&Writes {
-                erase: vec![erased(&log, &gone)],
+                erase: vec![erase],
                 ..Writes::default()
             })?;
         }

@@ -16,6 +16,7 @@ pub(crate) const CASES: &[Case] = cases!("packing":
     a_long_stream_is_cut_into_segments,
     streams_that_are_interleaved,
     a_chunk_that_comes_again_is_present,
+    foreign_ids_are_found_in_segments,
     a_chunk_with_another_text_is_refused,
     a_fork_inside_a_segment,
     a_fork_goes_on_with_the_stream,
@@ -380,6 +381,35 @@ async fn a_chunk_that_comes_again_is_present(place: Place) {
         assert!(known.eq((1..=30).map(Some)));
         assert_eq!(s.info().await, before);
     }
+}
+
+async fn foreign_ids_are_found_in_segments(place: Place) {
+    let mut s = Bench::open(&*place).await;
+    // Of no order, of one stem with holes, and what only looks like a number.
+    let names = [
+        "x9f", "m#7", "m#3", "m#4", "m#007", "other#8", "m#5", "#", "m#99", "x9e",
+    ];
+    let mut chunks = vec![s.events.text("opener", "m", true, "so ")];
+    for name in names {
+        chunks.push(s.events.text(name, "m", true, "and so "));
+    }
+    s.append_each(chunks.clone()).await;
+    for stage in 0..2 {
+        for (event, ordinal) in chunks.iter().zip(1..) {
+            let committed = s.append(vec![event.clone()]).await;
+            let place = committed.events[0];
+            assert!(place.present, "{} at stage {stage}", event.id);
+            assert_eq!(place.ordinal, ordinal);
+        }
+        for id in ["m#6", "m#8", "m#08", "x9", "m"] {
+            let ids = [EventId::new(id).unwrap()];
+            let known = s.store.lookup_ids(&s.session, &ids).await;
+            assert_eq!(known.unwrap(), [None], "{id}");
+        }
+        let usage = s.events.usage("usage", "m", 1, 2);
+        s.append(vec![usage]).await;
+    }
+    s.is_sound().await;
 }
 
 async fn a_chunk_with_another_text_is_refused(place: Place) {

@@ -910,7 +910,11 @@ fn check_event(ordinal: u64, wanted: &Event, found: &StoredEvent) -> Check {
     let place = (found.ordinal, found.run_no, found.event_seq);
     let wanted_place = (ordinal, wanted.run_no, wanted.event_seq);
     same(format!("{what}: its place"), &place, &wanted_place)?;
-    same(format!("{what}: its chain"), &found.chain, &Some(wanted.chain))?;
+    same(
+        format!("{what}: its chain"),
+        &found.chain,
+        &Some(wanted.chain),
+    )?;
     same(format!("{what}: its ids"), &*found.spine, &wanted.now.spine)?;
     let stored = (found.form, &found.body);
     let (form, body) = encode_event(&wanted.now);

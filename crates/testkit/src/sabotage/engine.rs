@@ -108,6 +108,42 @@ pub(super) const MUTANTS: &[Mutant] = &[
         caught_by: "session/discarding_leaves_no_trace",
         place: keeps::<KeepsTheDiscarded>,
     },
+    Mutant {
+        name: "loses_the_journal",
+        wrong: "chunks are not on the disk until they are drained",
+        caught_by: "packing/streams_in_pieces_are_those_in_one_batch",
+        place: keeps::<LosesTheJournal>,
+    },
+    Mutant {
+        name: "loses_segments",
+        wrong: "what is drained is not written",
+        caught_by: "packing/streams_that_are_interleaved",
+        place: keeps::<LosesSegments>,
+    },
+    Mutant {
+        name: "forgets_ids_that_count",
+        wrong: "a packed chunk that is sent again is a new one",
+        caught_by: "packing/a_chunk_that_comes_again_is_present",
+        place: keeps::<ForgetsIdsThatCount>,
+    },
+    Mutant {
+        name: "forgets_other_ids_in_segments",
+        wrong: "a packed chunk with an id of another kind is not known by it",
+        caught_by: "packing/foreign_ids_are_found_in_segments",
+        place: keeps::<ForgetsPackedIds>,
+    },
+    Mutant {
+        name: "keeps_unpacked_segments",
+        wrong: "a segment stays when its chunks get rows of their own",
+        caught_by: "packing/a_redaction_inside_a_segment",
+        place: keeps::<KeepsUnpacked>,
+    },
+    Mutant {
+        name: "gives_no_text_back",
+        wrong: "a segment goes on to borrow from an event that is gone",
+        caught_by: "packing/a_fork_keeps_what_its_parent_packed",
+        place: keeps::<GivesNothingBack>,
+    },
 ];
 
 #[derive(Default)]
@@ -362,4 +398,39 @@ impl Flaw for KeepsTheDiscarded {
         }
         txn.apply(&writes)
     }
+}
+
+/// An engine that writes something else than it is told.
+macro_rules! writes_wrongly {
+    ($($name:ident: |$writes:ident| $change:expr;)*) => {
+        $(
+            #[derive(Default)]
+            struct $name;
+
+            impl Flaw for $name {
+                fn apply(
+                    &self,
+                    _: &Disk,
+                    txn: &mut Tables,
+                    writes: &Writes,
+                ) -> Result<(), StoreError> {
+                    let mut $writes = writes.clone();
+                    $change;
+                    txn.apply(&$writes)
+                }
+            }
+        )*
+    };
+}
+
+writes_wrongly! {
+    LosesTheJournal: |writes| writes.commit = None;
+    LosesSegments: |writes| writes.packs.clear();
+    ForgetsIdsThatCount: |writes| writes.id_runs.clear();
+    ForgetsPackedIds: |writes| writes.pack_ids.clear();
+    KeepsUnpacked: |writes| writes.erase.retain(|erase| !matches!(erase, Erase::Packs { .. }));
+    GivesNothingBack: |writes| {
+        let bare = writes.events.is_empty() && writes.segs.is_empty() && writes.erase.is_empty();
+        writes.packs.retain(|_| !bare);
+    };
 }
