@@ -6,11 +6,14 @@ use crate::contrib;
 use crate::engine::{Counters, Erase, Snapshot, WriteTxn, Writes};
 use crate::index::{Items, Wanted, open_run};
 use crate::line::{Line, first_at, last_at};
+use crate::member;
 use crate::plan::{run_of, session_line};
 use crate::port::{BlobId, Finding, IndexStatus, MAX_BATCH_EVENTS, VerifyReport};
 use crate::rows::{EventRow, FoundEvent, LogRow, RunRow, SegRow};
 use crate::{ErrorKind, StoreError};
-use folio_codec::{EMPTY_CHAIN, chain_next, event_digest, fact_digest, facts_chain_next, hash64};
+use folio_codec::{
+    Digest, EMPTY_CHAIN, chain_next, event_digest, fact_digest, facts_chain_next, hash64,
+};
 use folio_core::assign::Tail;
 use folio_core::item::LanePart;
 use folio_core::{Direction, Item, PROJECTION_VERSION, Position};
@@ -349,6 +352,12 @@ fn verify_events(line: &Line<'_>, report: &mut VerifyReport) -> Result<bool, Sto
                     format!("run {} disagrees about its end", run.spine.run_id),
                 );
             }
+            if !view.stored.is_empty() {
+                let cited = cited_at(line, ordinal)?;
+                if let Some(message) = member::finding(line.snapshot(), view.stored, &cited)? {
+                    finding("member_missing", message);
+                }
+            }
             let digest = event_digest(&view, &run.spine);
             chain = chain_next(&chain, ordinal, row.run_seq, &digest);
             if chain != row.chain {
@@ -369,6 +378,16 @@ fn verify_events(line: &Line<'_>, report: &mut VerifyReport) -> Result<bool, Sto
         });
     }
     Ok(report.findings.len() == findings_before)
+}
+
+/// What an event cites.
+fn cited_at(line: &Line<'_>, ordinal: u64) -> Result<Vec<Digest>, StoreError> {
+    let log_no = line.log_of(ordinal);
+    let cited = line
+        .snapshot()
+        .citations(log_no, ordinal, MAX_BATCH_EVENTS)?;
+    let own = cited.into_iter().filter(|(at, _)| *at == ordinal);
+    Ok(own.map(|(_, sha)| sha).collect())
 }
 
 /// Whether a run is found by each of its ids.
