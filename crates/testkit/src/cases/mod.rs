@@ -16,6 +16,7 @@ mod identity;
 mod index;
 mod item;
 mod lease;
+mod member;
 mod process;
 mod projection;
 mod read;
@@ -47,6 +48,7 @@ pub(crate) fn all() -> Vec<Case> {
         redact::CASES,
         lease::CASES,
         blob::CASES,
+        member::CASES,
         watch::CASES,
         view::CASES,
         source::CASES,
