@@ -192,8 +192,9 @@ fn the_other_process() {
     let resident = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let resident = resident.lines().find(|line| line.starts_with("VmHWM"));
     println!("{task}: {:?}, {peak} bytes, {resident:?}", began.elapsed());
-    // What the engines hold is theirs, and bounded by their settings.
-    assert!(peak < 48 * MIB, "{task} allocated {peak} bytes at once");
+    // redb is Rust, too, and its cache may hold 64 MiB; SQLite's is not seen.
+    let cache = if std::env::var(KIND).unwrap() == "redb" { 64 } else { 0 };
+    assert!(peak < (16 + cache) * MIB, "{task} allocated {peak} bytes at once");
 }
 
 fn start(kind: &str, path: &Path, task: &str) -> Child {
@@ -276,11 +277,12 @@ fn survives(kind: &str) {
     assert_eq!(runtime.block_on(check(&*store)), 3);
     runtime.block_on(store.scrub()).unwrap();
     assert_eq!(runtime.block_on(check(&*store)), 3);
-    // No more is left than what is there: the rest was collected.
+    // What is there, and room for what came again and was there already: the
+    // rest was collected.
     runtime.block_on(store.close()).unwrap();
     let size = std::fs::metadata(&path).unwrap().len();
     assert!(
-        size < bytes() + bytes() / 2 + (16 << 20),
+        size < bytes() * 5 / 2 + (16 << 20),
         "{kind}: {size} bytes"
     );
 }
