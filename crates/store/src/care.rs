@@ -383,11 +383,16 @@ fn verify_events(line: &Line<'_>, report: &mut VerifyReport) -> Result<bool, Sto
 /// What an event cites.
 fn cited_at(line: &Line<'_>, ordinal: u64) -> Result<Vec<Digest>, StoreError> {
     let log_no = line.log_of(ordinal);
-    let cited = line
-        .snapshot()
-        .citations(log_no, ordinal, MAX_BATCH_EVENTS)?;
-    let own = cited.into_iter().filter(|(at, _)| *at == ordinal);
-    Ok(own.map(|(_, sha)| sha).collect())
+    let mut cited = Vec::new();
+    // Mostly few; those of the events behind it are not asked for.
+    for limit in [4, MAX_BATCH_EVENTS] {
+        cited = line.snapshot().citations(log_no, ordinal, limit)?;
+        if cited.len() < limit || cited.last().is_some_and(|(at, _)| *at != ordinal) {
+            break;
+        }
+    }
+    cited.retain(|(at, _)| *at == ordinal);
+    Ok(cited.into_iter().map(|(_, sha)| sha).collect())
 }
 
 /// Whether a run is found by each of its ids.

@@ -71,15 +71,20 @@ impl<'a> MemberWriter<'a> {
             let message = format!("a member of more than {MAX_STORED} bytes");
             return Err(StoreError::invalid("limit_exceeded", message));
         }
-        self.rest.push_str(text);
-        if self.rest.len() >= SLICE {
-            let upload = match self.upload {
-                Some(upload) => upload,
-                None => self.store.begin_blob().await?,
-            };
-            self.upload = Some(upload);
-            let slice = std::mem::take(&mut self.rest).into_bytes();
-            self.store.extend_blob(upload, slice).await?;
+        let mut left = text;
+        while !left.is_empty() {
+            let (slice, after) = left.split_at(left.floor_char_boundary(SLICE));
+            self.rest.push_str(slice);
+            left = after;
+            if self.rest.len() >= SLICE {
+                let upload = match self.upload {
+                    Some(upload) => upload,
+                    None => self.store.begin_blob().await?,
+                };
+                self.upload = Some(upload);
+                let slice = std::mem::take(&mut self.rest).into_bytes();
+                self.store.extend_blob(upload, slice).await?;
+            }
         }
         Ok(())
     }

@@ -8,9 +8,11 @@ use crate::conformance::{Case, Damage, StorePlace};
 use crate::event::Events;
 use folio_core::member::MAX_INLINE;
 use folio_core::reduce::json_row;
-use folio_core::{CanonicalEvent, Content, Direction, Field, RuntimeEvent, SessionId, Stored};
+use folio_core::{
+    CanonicalEvent, Content, Direction, Field, Member, RuntimeEvent, SessionId, Stored,
+};
 use folio_store::{
-    AppendBatch, BlobId, ErrorKind, ItemPage, ItemQuery, MemberWriter, Start, Store,
+    AppendBatch, BlobId, ErrorKind, ItemPage, ItemQuery, MAX_BLOB_CALL, MemberWriter, Start, Store,
 };
 use std::fmt::Write;
 
@@ -259,6 +261,13 @@ async fn a_member_is_written_as_it_comes(place: Place) {
             "the row holds all of it"
         );
     }
+    // However much of it comes at once.
+    let mut writer = MemberWriter::new(&*s.store);
+    let whole = format!("\"{}\"", "x".repeat(MAX_BLOB_CALL));
+    writer.json(&whole).await.unwrap();
+    let member = writer.finish().await.unwrap();
+    let stored = matches!(&member, Member::Stored(stored) if stored.len == whole.len() as u64);
+    assert!(stored, "{member:?}");
     let mut wrong = MemberWriter::new(&*s.store);
     assert_eq!(code(wrong.json("{ ").await), "member_invalid");
     let mut open = MemberWriter::new(&*s.store);
