@@ -193,8 +193,15 @@ fn the_other_process() {
     let resident = resident.lines().find(|line| line.starts_with("VmHWM"));
     println!("{task}: {:?}, {peak} bytes, {resident:?}", began.elapsed());
     // redb is Rust, too, and its cache may hold 64 MiB; SQLite's is not seen.
-    let cache = if std::env::var(KIND).unwrap() == "redb" { 64 } else { 0 };
-    assert!(peak < (16 + cache) * MIB, "{task} allocated {peak} bytes at once");
+    let cache = if std::env::var(KIND).unwrap() == "redb" {
+        64
+    } else {
+        0
+    };
+    assert!(
+        peak < (16 + cache) * MIB,
+        "{task} allocated {peak} bytes at once"
+    );
 }
 
 fn start(kind: &str, path: &Path, task: &str) -> Child {
@@ -281,10 +288,7 @@ fn survives(kind: &str) {
     // rest was collected.
     runtime.block_on(store.close()).unwrap();
     let size = std::fs::metadata(&path).unwrap().len();
-    assert!(
-        size < bytes() * 5 / 2 + (16 << 20),
-        "{kind}: {size} bytes"
-    );
+    assert!(size < bytes() * 5 / 2 + (16 << 20), "{kind}: {size} bytes");
 }
 
 #[test]
