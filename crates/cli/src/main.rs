@@ -11,6 +11,7 @@ mod commands;
 mod crash;
 mod failure;
 mod output;
+mod pieces;
 mod place;
 mod render;
 mod select;

@@ -75,6 +75,11 @@ impl Output {
         })
     }
 
+    /// Writes a part of a line.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.reach(|writer| writer.write_all(bytes))
+    }
+
     /// Hands over what was written, so that a reader sees it now.
     pub fn flush(&mut self) -> Result<(), Failure> {
         self.reach(Write::flush)

@@ -7,6 +7,7 @@
 //! who, when and what kind stay provable when a body is gone.
 
 use folio_core::json::Object;
+use folio_core::member::{LARGE, Piece, Spliced, StoredMembers};
 use folio_core::{EventView, Spine, canonical};
 use sha2::{Digest as _, Sha256};
 
@@ -15,10 +16,6 @@ pub type Digest = [u8; 32];
 
 /// The chain before the first event.
 pub const EMPTY_CHAIN: Digest = [0; 32];
-
-/// A member value longer than this enters a digest by its own digest, which
-/// is the address it would have as a stored member.
-const LARGE: usize = 16_384;
 
 /// SHA-256 of some bytes.
 pub fn sha256(bytes: &[u8]) -> Digest {
@@ -49,6 +46,7 @@ pub fn event_digest(view: &EventView<'_>, spine: &Spine) -> Digest {
         &canonical::envelope(view, spine),
         &["refs"],
         false,
+        StoredMembers::default(),
     ));
     hasher.update(body_digest(view));
     hasher.finalize().into()
@@ -57,22 +55,28 @@ pub fn event_digest(view: &EventView<'_>, spine: &Spine) -> Digest {
 /// The digest of an event's body: of the whole one, also where it is gone.
 pub fn body_digest(view: &EventView<'_>) -> Digest {
     view.withheld.map_or_else(
-        || object_digest(view.body(), &["content", "actions"], true),
+        || object_digest(view.body(), &["content", "actions"], true, view.stored),
         |whole| whole.body,
     )
 }
 
 /// The digest of a canonical object in which large values stand for
 /// themselves by length and digest: the members of `inner` objects and, if
-/// `own` says so, the object's other members.
-fn object_digest(text: &str, inner: &[&str], own: bool) -> Digest {
-    if text.len() <= LARGE {
+/// `own` says so, the object's other members. What is kept outside of the text
+/// stands for itself in the same way, which makes no difference.
+fn object_digest(text: &str, inner: &[&str], own: bool, stored: StoredMembers<'_>) -> Digest {
+    if text.len() <= LARGE && stored.is_empty() {
         return sha256(text.as_bytes());
     }
     let mut hasher = Sha256::new();
     members(&mut hasher, text, |hasher, name, raw| {
         if inner.contains(&name) {
-            members(hasher, raw, |hasher, _, raw| value(hasher, raw, true));
+            members(hasher, raw, |hasher, member, raw| {
+                match stored.named(name, member) {
+                    Some(stored) => by_digest(hasher, stored.len, stored.sha256),
+                    None => value(hasher, raw, true),
+                }
+            });
         } else {
             value(hasher, raw, own);
         }
@@ -100,14 +104,32 @@ fn members(hasher: &mut Sha256, text: &str, mut each: impl FnMut(&mut Sha256, &s
     hasher.update(b"}");
 }
 
-fn value(hasher: &mut Sha256, raw: &str, by_digest: bool) {
-    if by_digest && raw.len() > LARGE {
-        hasher.update([0]);
-        hasher.update((raw.len() as u64).to_le_bytes());
-        hasher.update(sha256(raw.as_bytes()));
+fn value(hasher: &mut Sha256, raw: &str, may_be_large: bool) {
+    if may_be_large && raw.len() > LARGE {
+        by_digest(hasher, raw.len() as u64, &sha256(raw.as_bytes()));
     } else {
         hasher.update(raw.as_bytes());
     }
+}
+
+/// Feeds what stands for a large value.
+fn by_digest(hasher: &mut Sha256, len: u64, digest: &Digest) {
+    hasher.update([0]);
+    hasher.update(len.to_le_bytes());
+    hasher.update(digest);
+}
+
+/// The digest of a text in which members that are kept outside stand for
+/// themselves by length and digest; of a text without any, its SHA-256.
+pub fn spliced_digest(text: Spliced<'_>) -> Digest {
+    let mut hasher = Sha256::new();
+    for piece in text.all() {
+        match piece {
+            Piece::Text(bytes) => hasher.update(bytes),
+            Piece::Member(member, _) => by_digest(&mut hasher, member.len, &member.sha256),
+        }
+    }
+    hasher.finalize().into()
 }
 
 /// The chain after an event. `event_seq` starts at 1 in each run.

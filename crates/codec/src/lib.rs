@@ -16,14 +16,15 @@ pub use bytes::{Reader, Writer};
 pub use chunks::{Chunk, chunks_len, counted, decode_chunks, encode_chunks};
 pub use digest::{
     Digest, EMPTY_CHAIN, body_digest, chain_next, event_digest, fact_digest, facts_chain_next, lp,
-    nonce, sha256,
+    nonce, sha256, spliced_digest,
 };
 pub use lending::{FORM_LENDING, Lending, decode_lending, encode_lending};
 pub use mould::{Cut, Mould};
 pub use row::{
-    FORM_SCANNED, FORM_SLICED, FORM_WITHHELD, SEG_FORM_WHOLE, borrow_item, decode_content,
-    decode_event, decode_item, decode_need, decode_run_facts, decode_tail, encode_content,
-    encode_event, encode_item, encode_need, encode_run_facts, encode_tail, hash64, sum,
+    FORM_SCANNED, FORM_SLICED, FORM_STORED, FORM_WITHHELD, SEG_FORM_WHOLE, borrow_item,
+    decode_content, decode_event, decode_item, decode_need, decode_run_facts, decode_tail,
+    encode_content, encode_event, encode_item, encode_need, encode_run_facts, encode_tail, hash64,
+    sum,
 };
 
 /// The version of the stored forms. A store keeps it and refuses a newer one.

@@ -4,6 +4,7 @@ use crate::CodecError;
 use crate::bytes::{Reader, Writer};
 use folio_core::assign::{Chunk, OpenRequest, OpenRun, OpenStream, Tail, WaitingMark};
 use folio_core::item::{Item, ItemRef, Lane, Need, Part, Position};
+use folio_core::member::StoredMembers;
 use folio_core::redact::Withheld;
 use folio_core::reduce::RunFacts;
 use folio_core::view::{PACKED_PLACE, PackedFields};
@@ -17,12 +18,15 @@ pub const FORM_SCANNED: u8 = 2;
 /// An event whose payload is gone: what is known of the whole, then what is
 /// left in one of the forms above.
 pub const FORM_WITHHELD: u8 = 3;
+/// An event with members that are kept outside: their names, then the event in
+/// one of the first two forms.
+pub const FORM_STORED: u8 = 4;
 /// An index row of a chunk that is an event row of its own.
 pub const SEG_FORM_WHOLE: u8 = 1;
 
 /// Packs an event; answers the form and the bytes.
 pub fn encode_event(event: &CanonicalEvent) -> (u8, Vec<u8>) {
-    let (form, bytes) = encode_text(event);
+    let (form, bytes) = encode_stored(event);
     let Some(whole) = event.withheld else {
         return (form, bytes);
     };
@@ -34,6 +38,18 @@ pub fn encode_event(event: &CanonicalEvent) -> (u8, Vec<u8>) {
     out.byte(form);
     out.0.extend_from_slice(&bytes);
     (FORM_WITHHELD, out.0)
+}
+
+fn encode_stored(event: &CanonicalEvent) -> (u8, Vec<u8>) {
+    let (form, bytes) = encode_text(event);
+    if event.stored.is_empty() {
+        return (form, bytes);
+    }
+    let mut out = Writer(Vec::with_capacity(bytes.len() + event.stored.len() + 4));
+    out.bytes(&event.stored);
+    out.byte(form);
+    out.0.extend_from_slice(&bytes);
+    (FORM_STORED, out.0)
 }
 
 fn encode_text(event: &CanonicalEvent) -> (u8, Vec<u8>) {
@@ -127,7 +143,7 @@ pub fn decode_event(form: u8, bytes: &[u8]) -> Result<EventView<'_>, CodecError>
     let view = if form == FORM_WITHHELD {
         read_withheld(&mut reader)
     } else {
-        read_event(form, &mut reader)
+        read_stored(form, &mut reader)
     };
     view.ok_or(CodecError { what: "event" })
 }
@@ -144,8 +160,20 @@ fn read_withheld<'a>(reader: &mut Reader<'a>) -> Option<EventView<'a>> {
         },
     };
     let form = reader.byte()?;
-    let mut view = read_event(form, reader)?;
+    let mut view = read_stored(form, reader)?;
     view.withheld = Some(whole);
+    Some(view)
+}
+
+#[inline]
+fn read_stored<'a>(form: u8, reader: &mut Reader<'a>) -> Option<EventView<'a>> {
+    if form != FORM_STORED {
+        return read_event(form, reader);
+    }
+    let stored = StoredMembers::unpack(reader.bytes()?)?;
+    let form = reader.byte()?;
+    let mut view = read_event(form, reader)?;
+    view.stored = stored;
     Some(view)
 }
 
@@ -207,6 +235,7 @@ fn read_event<'a>(form: u8, reader: &mut Reader<'a>) -> Option<EventView<'a>> {
         text,
         refs_len,
         fields,
+        stored: StoredMembers::default(),
         withheld: None,
     })
 }

@@ -5,14 +5,17 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use folio_codec::{
-    Chunk, EMPTY_CHAIN, FORM_SCANNED, FORM_WITHHELD, Lending, body_digest, chain_next, chunks_len,
-    decode_chunks, decode_event, decode_lending, decode_need, decode_tail, encode_chunks,
-    encode_event, encode_lending, encode_need, encode_tail, event_digest, fact_digest,
-    facts_chain_next, nonce, sum,
+    Chunk, EMPTY_CHAIN, FORM_SCANNED, FORM_STORED, FORM_WITHHELD, Lending, body_digest, chain_next,
+    chunks_len, decode_chunks, decode_event, decode_lending, decode_need, decode_tail,
+    encode_chunks, encode_event, encode_lending, encode_need, encode_tail, event_digest,
+    fact_digest, facts_chain_next, nonce, sha256, sum,
 };
 use folio_core::assign::{self, OpenRequest, OpenRun, OpenStream, Tail, WaitingMark};
+use folio_core::canonical;
 use folio_core::item::{Lane, Need, Part, Position};
-use folio_core::{CanonicalEvent, Fact, FactOp, ForeignId, Json, RuntimeEvent, TurnId};
+use folio_core::{
+    CanonicalEvent, Content, Fact, FactOp, Field, ForeignId, Json, RuntimeEvent, Stored, TurnId,
+};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -165,6 +168,58 @@ fn an_event_without_its_payload_keeps_the_digest_of_the_whole() {
         writeln!(out, "{} {body} {}", view.id, hex(&bytes)).unwrap();
     }
     check("withheld.txt", &out);
+}
+
+#[test]
+fn an_event_is_the_same_wherever_its_large_member_is_kept() {
+    let inline = events().pop().unwrap();
+    let json = inline.to_json(&inline.session_id);
+    let mut event = RuntimeEvent::from_json(&json).unwrap();
+    let Some(Content::FunctionResponse(response)) = &event.content else {
+        unreachable!("it is a tool's answer");
+    };
+    let result = response.result.inline().unwrap().clone();
+    let stored = Stored {
+        len: result.as_str().len() as u64,
+        sha256: sha256(result.as_str().as_bytes()),
+        kind: Some("text".into()),
+    };
+    event
+        .store_member("content.result", stored.clone())
+        .unwrap();
+    let event = CanonicalEvent::new(&event).unwrap();
+    assert!(event.text.len() + 20_000 < inline.text.len());
+    let whole = |event: &CanonicalEvent| {
+        let view = event.view();
+        (event_digest(&view, &event.spine), view.weight())
+    };
+    assert_eq!(whole(&event), whole(&inline));
+    let (form, bytes) = encode_event(&event);
+    assert_eq!(form, FORM_STORED);
+    let view = decode_event(form, &bytes).unwrap();
+    assert_eq!(view.stored(Field::Result).unwrap().to_stored(), stored);
+    assert_eq!(
+        (view.raw(Field::Result), &*view.result_kind()),
+        (None, "text")
+    );
+    let again = CanonicalEvent::from_view(&view, &event.spine, &event.session_id).unwrap();
+    assert_eq!(again, event);
+    assert!(decode_event(form, &bytes[..bytes.len() - 1]).is_err());
+    let spliced = canonical::event_json(&view, &event.spine, &event.session_id);
+    let at = spliced.splices[0].at;
+    let json_again = format!(
+        "{}{}{}",
+        &spliced.text[..at],
+        result.as_str(),
+        &spliced.text[at..]
+    );
+    assert_eq!(json_again, json);
+    // Without its payload the digest stays, and with it goes what named it.
+    let left = event.with_body("{}", body_digest(&view), true);
+    assert!(left.stored.is_empty());
+    assert_eq!(whole(&left), whole(&inline));
+    let head = &bytes[..bytes.len() - 16_500];
+    check("stored.txt", &format!("{}\n", hex(head)));
 }
 
 #[test]

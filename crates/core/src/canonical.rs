@@ -11,8 +11,9 @@
 use crate::event::{Author, EventError, Role, RuntimeEvent, Status};
 use crate::id::{EventId, InvocationId, RunId, SessionId, TurnId};
 use crate::json::{self, Object};
+use crate::member::{self, STAND_IN, SplicedText, Stored, StoredMembers, StoredRef};
 use crate::redact::Withheld;
-use crate::view::{EventView, Fields};
+use crate::view::{EventView, Field, Fields};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -61,6 +62,8 @@ pub struct CanonicalEvent {
     pub refs_len: usize,
     /// Where the fields stand in `text`.
     pub fields: Fields<'static>,
+    /// The members that are kept outside, packed as [`StoredMembers`] has them.
+    pub stored: Box<[u8]>,
     /// What is known of the whole, where the payload is gone: an event that is
     /// copied from a store in which it was redacted.
     pub withheld: Option<Withheld>,
@@ -96,6 +99,7 @@ impl CanonicalEvent {
             text: text.into_boxed_str(),
             refs_len,
             fields,
+            stored: member::pack(event.stored()),
             withheld: None,
         })
     }
@@ -124,6 +128,7 @@ impl CanonicalEvent {
             text: view.text.into(),
             refs_len: view.refs_len,
             fields: Fields::scan(view.text, view.refs_len),
+            stored: view.stored.packed().into(),
             withheld: view.withheld,
         })
     }
@@ -136,7 +141,7 @@ impl CanonicalEvent {
     pub fn with_body(mut self, body: &str, digest: [u8; 32], payload: bool) -> Self {
         let whole = Withheld {
             body: digest,
-            weight: self.text.len() as u64,
+            weight: self.view().weight(),
             chunk: crate::reduce::chunk_len(&self.view()),
             payload,
         };
@@ -146,6 +151,21 @@ impl CanonicalEvent {
         text.push_str(body);
         self.fields = Fields::scan(&text, self.refs_len);
         self.text = text.into_boxed_str();
+        if payload {
+            self.stored = Box::default();
+        }
+        self
+    }
+
+    /// The event with what is known of a member that is kept outside.
+    #[must_use]
+    pub fn with_stored(mut self, field: Field, stored: &Stored) -> Self {
+        let others = StoredMembers::trusted(&self.stored).iter();
+        let others = others.filter(|(of, _)| *of != field);
+        let mut all: Vec<_> = others.map(|(of, other)| (of, other.to_stored())).collect();
+        all.push((field, stored.clone()));
+        all.sort_by_key(|(field, _)| *field);
+        self.stored = member::pack(all.iter().map(|(field, stored)| (*field, stored)));
         self
     }
 
@@ -164,6 +184,7 @@ impl CanonicalEvent {
             text: &self.text,
             refs_len: self.refs_len,
             fields: self.fields.borrowed(),
+            stored: StoredMembers::trusted(&self.stored),
             withheld: self.withheld,
         }
     }
@@ -178,9 +199,15 @@ impl CanonicalEvent {
         self.text.get(self.refs_len..).unwrap_or_default()
     }
 
-    /// The whole event as one JSON object with sorted members.
+    /// The whole event as one JSON object with sorted members. In the place of
+    /// a member that is kept outside stands `null`: [`event_json`] says where
+    /// it belongs.
     pub fn to_json(&self, session: &SessionId) -> String {
-        event_json(&self.view(), &self.spine, session)
+        let SplicedText { mut text, splices } = event_json(&self.view(), &self.spine, session);
+        for splice in splices.iter().rev() {
+            text.insert_str(splice.at, STAND_IN);
+        }
+        text
     }
 }
 
@@ -193,8 +220,8 @@ pub fn envelope(view: &EventView<'_>, spine: &Spine) -> String {
 }
 
 /// The whole event as one JSON object with sorted members, under the session
-/// that it is read through.
-pub fn event_json(view: &EventView<'_>, spine: &Spine, session: &SessionId) -> String {
+/// that it is read through, with places for the members that are kept outside.
+pub fn event_json(view: &EventView<'_>, spine: &Spine, session: &SessionId) -> SplicedText {
     let mut members = Vec::with_capacity(20);
     envelope_members(view, spine, &mut members);
     members.push(("id", string(view.id)));
@@ -205,7 +232,49 @@ pub fn event_json(view: &EventView<'_>, spine: &Spine, session: &SessionId) -> S
         members.push((name, Cow::Borrowed(raw)));
     }
     members.sort_unstable_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
-    object(&members)
+    let mut outside: Vec<(usize, StoredRef<'_>)> = view
+        .stored
+        .iter()
+        .filter_map(|(field, stored)| Some((view.fields.find(field)?.0, stored)))
+        .collect();
+    if outside.is_empty() {
+        return SplicedText {
+            text: object(&members),
+            splices: Vec::new(),
+        };
+    }
+    outside.sort_by_key(|(at, _)| *at);
+    let mut out = SplicedText::default();
+    out.text.push('{');
+    for (i, (name, value)) in members.iter().enumerate() {
+        if i > 0 {
+            out.text.push(',');
+        }
+        json::quote(name, &mut out.text);
+        out.text.push(':');
+        spliced(view.text, value, &outside, &mut out);
+    }
+    out.text.push('}');
+    out
+}
+
+/// Writes a value. Where it is cut out of an event's text, places are left for
+/// what stands outside, in the place of what stands in for it.
+fn spliced(text: &str, value: &str, outside: &[(usize, StoredRef<'_>)], out: &mut SplicedText) {
+    let from = (value.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+    let mut written = 0;
+    for (at, stored) in outside {
+        // A value that is no part of the text lies beyond any place in it.
+        let place = at.wrapping_sub(from);
+        if from > text.len() || place >= value.len() {
+            continue;
+        }
+        out.text
+            .push_str(value.get(written..place).unwrap_or_default());
+        out.splice(stored);
+        written = place + STAND_IN.len();
+    }
+    out.text.push_str(value.get(written..).unwrap_or_default());
 }
 
 fn envelope_members<'a>(

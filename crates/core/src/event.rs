@@ -7,7 +7,9 @@
 
 use crate::id::{EventId, ForeignId, InvocationId, RunId, SessionId, TurnId};
 use crate::json::{Json, JsonError, JsonKind, Object};
+use crate::member::{Member, Stored};
 use crate::object::{Members, Number, ShapeError, Writer};
+use crate::view::Field;
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
@@ -158,8 +160,9 @@ object! {
         id: ForeignId = "id",
         /// The name of the tool; empty where it is not known.
         name: String = "name",
-        /// The result, any JSON; tool-result contents have a `kind`.
-        result: Json = "result",
+        /// The result, any JSON; tool-result contents have a `kind`. A large one
+        /// may be kept outside of the event.
+        result: Member = "result",
         /// Whether the tool failed.
         is_error: Option<bool> = "isError",
         /// Whether the provider itself ran the tool.
@@ -343,6 +346,10 @@ impl Content {
             }
             Self::Thinking(thinking) => object("providerOptions", &thinking.provider_options),
             Self::FunctionCall(call) => object("providerOptions", &call.provider_options),
+            Self::FunctionResponse(response) => response
+                .result
+                .check()
+                .map_err(|rule| ShapeError::new("result", rule)),
             Self::RunOpened(opened) | Self::InvocationOpened(opened) => {
                 for (name, value) in [
                     ("route", &opened.route),
@@ -681,6 +688,38 @@ impl RuntimeEvent {
                 .is_some_and(|actions| actions.end_invocation == Some(true))
     }
 
+    /// The members that are kept outside of the event.
+    pub fn stored(&self) -> impl Iterator<Item = (Field, &Stored)> {
+        let result = match &self.content {
+            Some(Content::FunctionResponse(response)) => match &response.result {
+                Member::Stored(stored) => Some((Field::Result, stored)),
+                Member::Inline(_) => None,
+            },
+            _ => None,
+        };
+        result.into_iter()
+    }
+
+    /// Says that a member is kept outside of the event, in place of the value
+    /// that it has: for callers whose events are JSON and name such a member
+    /// beside it, by a path such as `content.result`.
+    ///
+    /// # Errors
+    /// [`ShapeError`] where the event has no such member, or none that may be
+    /// kept outside.
+    pub fn store_member(&mut self, path: &str, stored: Stored) -> Result<(), ShapeError> {
+        match (&mut self.content, path) {
+            (Some(Content::FunctionResponse(response)), "content.result") => {
+                response.result = Member::Stored(stored);
+                Ok(())
+            }
+            _ => Err(ShapeError::new(
+                path,
+                "the result of a tool to be kept outside",
+            )),
+        }
+    }
+
     /// The canonical text of `refs`, if there are any.
     pub(crate) fn canonical_refs(&self) -> Option<String> {
         self.refs.as_ref().map(|refs| {
@@ -772,14 +811,17 @@ impl From<ShapeError> for EventError {
 #[cfg(feature = "serde")]
 mod serde_impl {
     use super::RuntimeEvent;
-    use crate::canonical::CanonicalEvent;
+    use crate::canonical::{CanonicalEvent, event_json};
     use crate::json::Json;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     impl Serialize for RuntimeEvent {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             let event = CanonicalEvent::new(self).map_err(serde::ser::Error::custom)?;
-            crate::json::serialize_raw(&event.to_json(&self.session_id), serializer)
+            let whole = event_json(&event.view(), &event.spine, &self.session_id).into_whole();
+            let outside = "a member of the event is kept outside of it";
+            let whole = whole.ok_or_else(|| serde::ser::Error::custom(outside))?;
+            crate::json::serialize_raw(&whole, serializer)
         }
     }
 

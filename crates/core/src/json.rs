@@ -43,6 +43,9 @@ pub enum JsonErrorKind {
     DuplicateKey,
     /// A `\u` escape names half of a surrogate pair.
     LoneSurrogate,
+    /// The open objects of a text that arrives in pieces name too many members
+    /// to remember.
+    TooManyNames,
 }
 
 impl fmt::Display for JsonError {
@@ -54,6 +57,7 @@ impl fmt::Display for JsonError {
             JsonErrorKind::TooDeep => "JSON nested deeper than 100 levels",
             JsonErrorKind::DuplicateKey => "a JSON object that names a member twice",
             JsonErrorKind::LoneSurrogate => "a JSON string with half a surrogate pair",
+            JsonErrorKind::TooManyNames => "JSON objects with more than 16 MiB of names",
         };
         write!(f, "{what} (at byte {})", self.at)
     }

@@ -25,11 +25,13 @@ pub mod id;
 pub mod item;
 pub mod json;
 pub mod key;
+pub mod member;
 pub mod message;
 pub mod redact;
 pub mod reduce;
 pub mod session;
 mod sha256;
+pub mod stream;
 pub mod view;
 
 pub use canonical::{CanonicalEvent, Spine};
@@ -44,6 +46,7 @@ pub use id::{EventId, ForeignId, IdError, InvocationId, RunId, SessionId, TurnId
 pub use item::{Item, ItemRef, Position};
 pub use json::{Json, JsonError};
 pub use key::ItemKind;
+pub use member::{Member, Stored};
 pub use message::StoredMessage;
 pub use object::{Members, Number, ShapeError};
 pub use session::{AgentRunHeader, Authority, RunStatus};

@@ -1,6 +1,7 @@
 //! `StoredMessage`: the row that clients render. A projection, never stored.
 
 use crate::json::{self, Json, Object};
+use crate::member::StoredRef;
 use crate::object::{Members, Number, ShapeError, Value, Writer};
 use crate::reduce::RowSink;
 use alloc::string::String;
@@ -373,13 +374,15 @@ fn read<T: Value>(name: &'static str, from: Source<'_>) -> Result<T, ShapeError>
 /// Takes a row as its type, without its JSON in between.
 ///
 /// The value is what [`StoredMessage::from_json`] reads from the JSON that a
-/// `String` gets of the same row.
+/// [`JsonRow`](crate::reduce::JsonRow) gets of the same row.
 #[derive(Default)]
 pub struct TypedRow {
     row: Option<Building>,
     error: Option<ShapeError>,
     len: usize,
     scratch: String,
+    /// Whether a member is kept outside and was not read along.
+    lacks: bool,
 }
 
 impl core::fmt::Debug for TypedRow {
@@ -402,6 +405,12 @@ impl TypedRow {
         Ok((row.done()?, len))
     }
 
+    /// Whether the row lacks a member that is kept outside: it is not to be
+    /// taken then.
+    pub fn is_lacking(&self) -> bool {
+        self.lacks
+    }
+
     fn set(&mut self, name: &'static str, from: Source<'_>) {
         if let (Some(row), None) = (&mut self.row, &self.error) {
             self.error = row.set(name, from).err();
@@ -418,6 +427,7 @@ impl RowSink for TypedRow {
     fn begin(&mut self, row_type: &'static str) {
         self.row = Building::begin(row_type);
         self.error = None;
+        self.lacks = false;
         self.len = "{\"type\":\"\"".len() + row_type.len();
     }
 
@@ -429,6 +439,18 @@ impl RowSink for TypedRow {
     fn string(&mut self, name: &'static str, text: &str) {
         self.len += named(name) + json::quoted_len(text);
         self.set(name, Source::Text(text));
+    }
+
+    fn stored(&mut self, name: &'static str, before: &str, member: StoredRef<'_>, after: &str) {
+        match member.loaded {
+            Some(loaded) if before.is_empty() && after.is_empty() => self.raw(name, loaded),
+            Some(loaded) => self.pieces(name, |out| {
+                for part in [before, loaded, after] {
+                    out.push_str(part);
+                }
+            }),
+            None => self.lacks = true,
+        }
     }
 
     fn pieces(&mut self, name: &'static str, write: impl FnOnce(&mut String)) {

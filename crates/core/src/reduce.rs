@@ -4,14 +4,15 @@
 //! and a snapshot of the past all come through here. It reads slices of the
 //! events' canonical text and hands them on; it parses nothing. Rows are
 //! written with the members and in the order of the wire, to a [`RowSink`]:
-//! a `String` gets their JSON, a [`TypedRow`](crate::message::TypedRow) their
-//! type.
+//! a [`JsonRow`] gets their JSON, a [`TypedRow`](crate::message::TypedRow)
+//! their type.
 
 use crate::claims::{failure_class, stable_id};
 use crate::event::{Role, Status};
 use crate::item::{ItemRef, Lane, LanePart, Part};
 use crate::json;
 use crate::key::ItemKind;
+use crate::member::{Splice, SplicedText, StoredRef};
 use crate::view::{EventView, Field, USAGE};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -126,6 +127,9 @@ pub trait RowSink {
     fn raw(&mut self, name: &'static str, value: &str);
     /// A member whose value is text.
     fn string(&mut self, name: &'static str, text: &str);
+    /// A member whose JSON holds what is kept outside of its event, between two
+    /// texts.
+    fn stored(&mut self, name: &'static str, before: &str, member: StoredRef<'_>, after: &str);
     /// A member whose JSON is written piece by piece.
     fn pieces(&mut self, name: &'static str, write: impl FnOnce(&mut String));
     /// Members that are JSON already: the inside of an object, not empty.
@@ -134,41 +138,99 @@ pub trait RowSink {
     fn end(&mut self);
 }
 
-/// JSON, behind what the text holds already.
-impl RowSink for String {
+/// JSON, behind what a text holds already.
+#[derive(Debug)]
+pub struct JsonRow<'a> {
+    text: &'a mut String,
+    /// Places of members that are kept outside, counted from where the row
+    /// begins.
+    splices: &'a mut Vec<Splice>,
+    from: usize,
+    /// Whether a member that was read along stays outside, too.
+    apart: bool,
+}
+
+impl<'a> JsonRow<'a> {
+    /// A row that takes up what was read along with its events, and leaves
+    /// places for the rest.
+    pub fn behind(text: &'a mut String, splices: &'a mut Vec<Splice>) -> Self {
+        Self {
+            from: text.len(),
+            text,
+            splices,
+            apart: false,
+        }
+    }
+
+    /// A row that leaves places for all that is kept outside.
+    #[must_use]
+    pub fn apart(self) -> Self {
+        Self {
+            apart: true,
+            ..self
+        }
+    }
+}
+
+impl RowSink for JsonRow<'_> {
     fn begin(&mut self, row_type: &'static str) {
-        self.push_str("{\"type\":\"");
-        self.push_str(row_type);
-        self.push('"');
+        self.text.push_str("{\"type\":\"");
+        self.text.push_str(row_type);
+        self.text.push('"');
     }
 
     fn raw(&mut self, name: &'static str, value: &str) {
         // One growth for all of it, mostly none.
-        self.reserve(name.len() + value.len() + 4);
-        self.push_str(",\"");
-        self.push_str(name);
-        self.push_str("\":");
-        self.push_str(value);
+        self.text.reserve(name.len() + value.len() + 4);
+        self.text.push_str(",\"");
+        self.text.push_str(name);
+        self.text.push_str("\":");
+        self.text.push_str(value);
     }
 
     fn string(&mut self, name: &'static str, text: &str) {
         self.raw(name, "");
-        json::quote(text, self);
+        json::quote(text, self.text);
+    }
+
+    fn stored(&mut self, name: &'static str, before: &str, member: StoredRef<'_>, after: &str) {
+        self.raw(name, before);
+        match member.loaded.filter(|_| !self.apart) {
+            Some(loaded) => self.text.push_str(loaded),
+            None => self.splices.push(Splice {
+                at: self.text.len() - self.from,
+                member: member.to_stored(),
+            }),
+        }
+        self.text.push_str(after);
     }
 
     fn pieces(&mut self, name: &'static str, write: impl FnOnce(&mut String)) {
         self.raw(name, "");
-        write(self);
+        write(self.text);
     }
 
     fn members(&mut self, inside: &str) {
-        self.push(',');
-        self.push_str(inside);
+        self.text.push(',');
+        self.text.push_str(inside);
     }
 
     fn end(&mut self) {
-        self.push('}');
+        self.text.push('}');
     }
+}
+
+/// The row of an item at a watermark, as JSON.
+///
+/// # Errors
+/// As [`reduce`].
+pub fn json_row(material: &Material<'_>) -> Result<SplicedText, u64> {
+    let mut row = SplicedText::default();
+    reduce(
+        material,
+        &mut JsonRow::behind(&mut row.text, &mut row.splices),
+    )?;
+    Ok(row)
 }
 
 /// Writes the row of an item at a watermark.
@@ -484,18 +546,22 @@ fn tool_result(material: &Material<'_>, row: &mut impl RowSink) {
             "false"
         },
     );
-    let result = view.raw(Field::Result).unwrap_or("null");
-    let kind = view.text(Field::ResultKind).unwrap_or_default();
-    if RESULT_KINDS.contains(&&*kind) {
-        row.raw("content", result);
+    let (before, after) = if RESULT_KINDS.contains(&&*view.result_kind()) {
+        ("", "")
     } else {
         // A result of a kind that clients do not know costs its own look and
         // nothing else.
-        row.pieces("content", |out| {
-            out.push_str("{\"kind\":\"json\",\"value\":");
-            out.push_str(result);
-            out.push('}');
-        });
+        ("{\"kind\":\"json\",\"value\":", "}")
+    };
+    let result = view.raw(Field::Result).unwrap_or("null");
+    match view.stored(Field::Result) {
+        Some(stored) => row.stored("content", before, stored, after),
+        None if before.is_empty() => row.raw("content", result),
+        None => row.pieces("content", |out| {
+            for part in [before, result, after] {
+                out.push_str(part);
+            }
+        }),
     }
     fields(
         row,

@@ -7,6 +7,7 @@
 
 use crate::event::{Author, Role, Status};
 use crate::json;
+use crate::member::{StoredMembers, StoredRef};
 use crate::object;
 use crate::redact::Withheld;
 use alloc::borrow::Cow;
@@ -605,21 +606,44 @@ pub struct EventView<'a> {
     pub refs_len: usize,
     /// Where the fields stand in `text`.
     pub fields: Fields<'a>,
+    /// The members that are kept outside; something else stands in `text` in
+    /// their places.
+    pub stored: StoredMembers<'a>,
     /// What is known of the whole, where the payload is gone.
     pub withheld: Option<Withheld>,
 }
 
 impl<'a> EventView<'a> {
-    /// The bytes of refs and body as the event was written.
+    /// The bytes of refs and body as the event was written, wherever they are
+    /// kept.
     pub fn weight(&self) -> u64 {
-        self.withheld
-            .map_or(self.text.len() as u64, |whole| whole.weight)
+        self.withheld.map_or_else(
+            || self.text.len() as u64 + self.stored.weight(),
+            |whole| whole.weight,
+        )
     }
 
-    /// A field as raw JSON.
+    /// A field as raw JSON; of a member that is kept outside only where it was
+    /// read along with the event.
     pub fn raw(&self, field: Field) -> Option<&'a str> {
         let (offset, length) = self.fields.find(field)?;
-        self.text.get(offset..offset + length)
+        match self.stored.get(field) {
+            None => self.text.get(offset..offset + length),
+            Some(stored) => stored.loaded,
+        }
+    }
+
+    /// A field that is kept outside.
+    pub fn stored(&self, field: Field) -> Option<StoredRef<'a>> {
+        self.stored.get(field)
+    }
+
+    /// The `kind` of the result; empty where it has none.
+    pub fn result_kind(&self) -> Cow<'a, str> {
+        match self.stored.get(Field::Result) {
+            None => self.text(Field::ResultKind).unwrap_or_default(),
+            Some(stored) => Cow::Borrowed(stored.kind.unwrap_or_default()),
+        }
     }
 
     /// A field that is a string, unescaped.

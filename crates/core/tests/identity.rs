@@ -22,7 +22,7 @@ use folio_core::claims::claims;
 use folio_core::diagnostic::Code;
 use folio_core::item::{Lane, LanePart};
 use folio_core::key::{ItemKind, base_key};
-use folio_core::reduce::{Material, RunFacts, reduce};
+use folio_core::reduce::{Material, RunFacts, json_row};
 use folio_core::{CanonicalEvent, EventView, Field, Item, Json, Position, RuntimeEvent, Spine};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -443,7 +443,6 @@ impl Log {
             let views = ordinals.iter().map(|ordinal| self.view(*ordinal));
             chunks.push((lane, views.collect()));
         }
-        let mut row = String::new();
         let run = &self.runs[item.run_no as usize - 1];
         let material = Material {
             item: item.borrowed(),
@@ -452,7 +451,8 @@ impl Log {
             events: &events,
             chunks: &chunks,
         };
-        assert_eq!(reduce(&material, &mut row), Ok(()), "{}", item.key);
+        let row = json_row(&material).and_then(|row| row.into_whole().ok_or(0));
+        let row = row.unwrap_or_else(|ordinal| panic!("{} lacks {ordinal}", item.key));
         Json::parse(&row).unwrap_or_else(|error| panic!("{error}: {row}"));
         Shown {
             position: item.position,

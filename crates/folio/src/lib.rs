@@ -40,14 +40,14 @@
 
 pub use folio_core::{
     AgentRunHeader, Authority, COMPATIBILITY_EPOCH, CanonicalEvent, Content, Cursor, CursorError,
-    Direction, EventId, Fact, FactOp, ForeignId, Json, RuntimeEvent, SessionId, StoredMessage,
-    Watermarks,
+    Direction, EventId, Fact, FactOp, ForeignId, Json, Member, RuntimeEvent, SessionId, Stored,
+    StoredMessage, Watermarks,
 };
 pub use folio_projector::{RuntimeEventReadModel, Stats, TranscriptProjector};
 pub use folio_store::{
     Admin, AppendBatch, Committed, ContributionBatch, Contributions, CopyOptions, CopyOutcome,
-    CopyReport, ErrorKind, ItemIndex, Ledger, NewSession, RangeQuery, SessionFilter, SessionInfo,
-    Store, StoreError, copy_session,
+    CopyReport, ErrorKind, ItemIndex, Ledger, MemberWriter, NewSession, RangeQuery, SessionFilter,
+    SessionInfo, Store, StoreError, copy_session,
 };
 pub use folio_transcript::{
     Entry, OnGap, Page, PagePosition, PageRequest, Through, TranscriptError, TranscriptService,

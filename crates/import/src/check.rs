@@ -18,7 +18,7 @@ use crate::claude_code::{Diagnostic, Entry, Manifest};
 use crate::outcome::about_source;
 use crate::preview::Preview;
 use folio_core::json::{self, Json, JsonKind, Object};
-use folio_core::reduce::{Material, reduce, row_type};
+use folio_core::reduce::{Material, json_row, row_type};
 use folio_core::{CanonicalEvent, Direction, Fact, Item, ItemKind, SessionId, object};
 use folio_store::{ContributionQuery, NOTES, Store, StoreError, StoredEvent};
 use sha2::{Digest, Sha256};
@@ -152,8 +152,10 @@ fn row(
         events: &events,
         chunks: &[],
     };
-    let mut text = String::new();
-    reduce(&material, &mut text).map_err(missing)?;
+    let row = json_row(&material).map_err(missing)?;
+    let text = row
+        .into_whole()
+        .ok_or_else(|| missing(item.position.ordinal))?;
     let object = Object::of(&text).unwrap_or_default();
     let redacted = object.bool("redacted") == Some(true);
     Ok((entry(item, &object, calls), redacted))

@@ -14,6 +14,10 @@ use folio_store::{StoreError, StoredEvent};
 /// `undecodable` where a newer build wrote it.
 pub(crate) fn same_event(stored: &StoredEvent, ours: &CanonicalEvent) -> Result<bool, StoreError> {
     let theirs = event_json(&stored.view()?, &stored.spine, &ours.session_id);
+    // What an import wrote stands whole in its events.
+    let Some(theirs) = theirs.into_whole() else {
+        return Ok(false);
+    };
     Ok(without_places(&theirs) == without_places(&ours.to_json(&ours.session_id)))
 }
 

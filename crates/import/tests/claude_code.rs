@@ -481,7 +481,7 @@ fn the_manifest_names_the_rows_of_the_events(shared: &Path) {
                     add("tool_call", call.id.to_string(), call.args.as_str());
                 }
                 Some(Content::FunctionResponse(response)) => {
-                    let result = response.result.as_object().unwrap();
+                    let result = response.result.inline().unwrap().as_object().unwrap();
                     let text = result
                         .text("text")
                         .unwrap_or_else(|| result.get("value").unwrap().into());

@@ -208,6 +208,7 @@ async fn a_session_grows_after_a_redaction_and_stays_redacted() {
             start: Start::Edge,
             max_items: 100,
             max_bytes: usize::MAX,
+            member_bytes: usize::MAX,
         };
         let items = bench.store.read_items(&id(ID), page).await.unwrap().items;
         let keys: Vec<String> = items

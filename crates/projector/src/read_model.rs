@@ -2,10 +2,11 @@
 
 use crate::row::{RowForm, project, taken};
 use folio_codec::sha256;
+use folio_core::member::{Splice, Spliced, Stored};
 use folio_core::message::TypedRow;
-use folio_core::reduce::row_type;
+use folio_core::reduce::{JsonRow, row_type};
 use folio_core::{Direction, Position, SessionId, StoredMessage};
-use folio_store::{FoundItem, ItemQuery, ReadStats, SessionInfo, Start, Store, StoreError};
+use folio_store::{BlobId, FoundItem, ItemQuery, ReadStats, SessionInfo, Start, Store, StoreError};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -38,6 +39,10 @@ pub struct TranscriptQuery {
 pub enum Projected<'a> {
     /// The row as canonical JSON.
     Json(&'a str),
+    /// The row as canonical JSON with places for members that are kept outside
+    /// of their events: it is larger than the page was to be, or was asked for
+    /// in this form.
+    Apart(Spliced<'a>),
     /// The row as its type: its number among
     /// [`typed`](TranscriptProjectionPage::typed).
     Typed(usize),
@@ -118,6 +123,8 @@ impl TranscriptProjectionPage {
 struct Rows {
     /// Keys, and rows as JSON.
     text: String,
+    /// The places in those rows.
+    splices: Vec<Splice>,
     typed: Vec<StoredMessage>,
     made: Vec<Made>,
     /// The bytes of the rows as JSON.
@@ -138,6 +145,8 @@ struct Made {
 enum Kept {
     /// Behind its key.
     Json,
+    /// So many bytes behind its key, and its places.
+    Apart(usize, Range<usize>),
     Typed(usize),
     Gap(Vec<u64>),
 }
@@ -147,6 +156,13 @@ impl Rows {
         let json = made.key.end..made.key.end + made.len;
         let row = match &made.row {
             Kept::Json => Projected::Json(self.text.get(json).unwrap_or_default()),
+            Kept::Apart(bytes, splices) => Projected::Apart(Spliced {
+                text: self
+                    .text
+                    .get(made.key.end..made.key.end + bytes)
+                    .unwrap_or_default(),
+                splices: self.splices.get(splices.clone()).unwrap_or_default(),
+            }),
             Kept::Typed(at) => Projected::Typed(*at),
             Kept::Gap(ordinals) => Projected::Gap { ordinals },
         };
@@ -167,13 +183,28 @@ impl Rows {
         // Beside its texts a row has names, ids and its key.
         let beside = size(read.items).saturating_mul(160);
         let text = match query.form {
-            RowForm::Json => size(read.bytes).min(query.max_bytes),
+            RowForm::Json | RowForm::Apart => size(read.bytes).min(query.max_bytes),
             RowForm::Typed => {
                 self.typed.reserve(size(read.items).min(query.max_items));
                 0
             }
         };
         self.text.reserve(text.saturating_add(beside));
+    }
+
+    /// Where the JSON of the next row goes.
+    fn json(&mut self, apart: bool) -> JsonRow<'_> {
+        let row = JsonRow::behind(&mut self.text, &mut self.splices);
+        if apart { row.apart() } else { row }
+    }
+
+    /// The bytes of the last row as JSON, whose text and whose places begin
+    /// there.
+    fn json_len(&self, text: usize, splices: usize) -> usize {
+        let places = self.splices.get(splices..).unwrap_or_default();
+        let outside: u64 = places.iter().map(|splice| splice.member.len).sum();
+        let outside = usize::try_from(outside).unwrap_or(usize::MAX);
+        (self.text.len() - text).saturating_add(outside)
     }
 
     /// Makes the row of an item; answers whether it fits the page.
@@ -198,7 +229,7 @@ impl Rows {
         let mut done = Ok(());
         if query.form == RowForm::Typed {
             done = project(found, typed);
-            if done.is_ok() {
+            if done.is_ok() && !typed.is_lacking() {
                 let (message, bytes) = taken(typed)?;
                 if bytes <= query.max_bytes {
                     (len, row) = (bytes, Kept::Typed(self.typed.len()));
@@ -207,20 +238,44 @@ impl Rows {
             }
         }
         if done.is_ok() && row == Kept::Json {
-            done = project(found, &mut self.text);
-            len = self.text.len() - key.end;
+            let splices = self.splices.len();
+            done = project(found, &mut self.json(query.form == RowForm::Apart));
+            len = self.json_len(key.end, splices);
+            let events = &found.material.events;
+            let may_be_apart = events.iter().any(|(_, event)| !event.stored.is_empty());
+            if len > query.max_bytes && may_be_apart && self.splices.len() == splices {
+                self.text.truncate(key.end);
+                done = project(found, &mut self.json(true));
+                len = self.json_len(key.end, splices);
+            }
+            if self.splices.len() > splices {
+                let bytes = self.text.len() - key.end;
+                row = Kept::Apart(bytes, splices..self.splices.len());
+            }
+            if matches!(row, Kept::Apart(..))
+                && len <= query.max_bytes
+                && query.form != RowForm::Apart
+            {
+                // It would have been read along if it could be read.
+                self.text.truncate(key.end);
+                self.splices.truncate(splices);
+                len = 0;
+                done = Err(found.unread.to_vec());
+            }
         }
         if let Err(ordinals) = done {
             row = Kept::Gap(ordinals);
         }
-        if !self.made.is_empty() && self.bytes + len > query.max_bytes {
+        if !self.made.is_empty() && self.bytes.saturating_add(len) > query.max_bytes {
             self.text.truncate(from);
-            if let Kept::Typed(at) = row {
-                self.typed.truncate(at);
+            match row {
+                Kept::Typed(at) => self.typed.truncate(at),
+                Kept::Apart(_, splices) => self.splices.truncate(splices.start),
+                Kept::Json | Kept::Gap(_) => {}
             }
             return Ok(false);
         }
-        self.bytes += len;
+        self.bytes = self.bytes.saturating_add(len);
         self.made.push(Made {
             position: item.position,
             key,
@@ -250,6 +305,31 @@ impl RuntimeEventReadModel {
     /// Reads from a store.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store }
+    }
+
+    /// Reads bytes of a member that is kept outside of its event.
+    ///
+    /// # Errors
+    /// `blob_not_found` where it is gone, and `blob_damaged`.
+    pub async fn member(&self, member: &Stored, range: Range<u64>) -> Result<Vec<u8>, StoreError> {
+        let id = BlobId(member.sha256);
+        let mut out = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
+            let bytes = self.store.read_blob(&id, at, left).await?;
+            if bytes.is_empty() {
+                let message = format!("blob {id} ends at byte {at}: keep the files");
+                return Err(StoreError::corrupt("blob_damaged", message));
+            }
+            at += bytes.len() as u64;
+            if out.is_empty() {
+                out = bytes;
+            } else {
+                out.extend(bytes);
+            }
+        }
+        Ok(out)
     }
 
     /// Reads rows until one of the bounds is reached.
@@ -283,7 +363,14 @@ impl RuntimeEventReadModel {
                         direction: query.direction,
                         start,
                         max_items: query.max_items - rows.made.len(),
-                        max_bytes: (query.max_bytes - rows.bytes).saturating_add(SLACK),
+                        max_bytes: query
+                            .max_bytes
+                            .saturating_sub(rows.bytes)
+                            .saturating_add(SLACK),
+                        member_bytes: match query.form {
+                            RowForm::Apart => 0,
+                            RowForm::Json | RowForm::Typed => query.max_bytes,
+                        },
                     },
                 )
                 .await?;

@@ -2,7 +2,7 @@
 
 use folio_core::StoredMessage;
 use folio_core::message::TypedRow;
-use folio_core::reduce::{RowSink, reduce};
+use folio_core::reduce::{RowSink, json_row, reduce};
 use folio_store::{FoundItem, LoadedItem, StoreError};
 
 /// What rows are made as.
@@ -13,6 +13,9 @@ pub enum RowForm {
     Json,
     /// [`StoredMessage`].
     Typed,
+    /// Canonical JSON with places for members that are kept outside of their
+    /// events, however small they are: nothing of them is read.
+    Apart,
 }
 
 /// Makes the row of an item.
@@ -50,13 +53,17 @@ impl TranscriptProjector {
     /// The row of an item at a watermark as canonical JSON.
     ///
     /// # Errors
-    /// `projection_gap` naming the ordinals that are missing or damaged.
+    /// `projection_gap` naming the ordinals that are missing or damaged, those
+    /// included of which a member was not read along.
     pub fn encoded(loaded: &LoadedItem, through: u64) -> Result<String, StoreError> {
-        let mut row = String::new();
-        let mut done = Ok(());
-        loaded.show(through, |found| done = project(found, &mut row));
-        done.map_err(StoreError::gap)?;
-        Ok(row)
+        let mut done = Err(loaded.damaged.clone());
+        loaded.show(through, |found| {
+            if found.damaged.is_empty() {
+                done = json_row(&found.material).map_err(|ordinal| vec![ordinal]);
+            }
+        });
+        let row = done.map_err(StoreError::gap)?.into_whole();
+        row.ok_or_else(|| StoreError::gap(loaded.item.ordinals(through)))
     }
 
     /// A row as its type.

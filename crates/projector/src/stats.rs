@@ -216,6 +216,7 @@ async fn rows(
             start,
             max_items: SLICE,
             max_bytes: SLICE_BYTES,
+            member_bytes: 0,
         };
         let page = store.read_items(id, query).await?;
         for loaded in &page.items {

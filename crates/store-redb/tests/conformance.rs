@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use folio_core::SessionId;
 use folio_store::engine::{Capabilities, Engine};
-use folio_store::{ErrorKind, Store, StoreError};
+use folio_store::{BlobId, ErrorKind, Store, StoreError};
 use folio_store_redb::{RedbConfig, open};
 use folio_testkit::conformance::{Damage, Need, StorePlace, let_index_age, lose_notes, run};
 use redb::{Database, ReadableTable, TableDefinition};
@@ -16,6 +16,9 @@ use tempfile::TempDir;
 const EVENTS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("events");
 /// Items, by index, ordinal and slot.
 const ITEMS: TableDefinition<'_, (u64, u64, u8), &[u8]> = TableDefinition::new("items");
+
+/// Slices of pieces, by blob, piece and slice.
+const PIECES: TableDefinition<'_, (u64, u32, u32), &[u8]> = TableDefinition::new("pieces");
 
 /// A directory that goes when the case ends.
 struct Place(TempDir);
@@ -39,6 +42,18 @@ impl Place {
         Ok(numbers)
     }
 
+    /// The number under which the pieces of a blob stand.
+    fn blob_no(&self, id: &BlobId) -> Result<u64, StoreError> {
+        let store = open(&RedbConfig::new(self.file()))?;
+        let mut number = 0;
+        store.engine().read(&mut |snapshot| {
+            let row = snapshot.blob(&id.0)?;
+            number = row.ok_or_else(|| StoreError::no_blob(id))?.blob_no;
+            Ok(())
+        })?;
+        Ok(number)
+    }
+
     /// Changes the rows of a table below the store; answers how many.
     fn change(&self, damage: Damage<'_>) -> Result<usize, Box<dyn std::error::Error>> {
         let changed = match damage {
@@ -51,6 +66,22 @@ impl Place {
                 let store = open(&RedbConfig::new(self.file()))?;
                 store.engine().write(&mut |txn| lose_notes(txn, id))?;
                 1
+            }
+            Damage::Piece(id, piece) => {
+                let blob_no = self.blob_no(id)?;
+                let file = Database::create(self.file())?;
+                let txn = file.begin_write()?;
+                let changed = {
+                    let mut pieces = txn.open_table(PIECES)?;
+                    let key = (blob_no, piece, 0);
+                    let row = pieces.get(key)?.map(|row| [row.value(), b"\0"].concat());
+                    match row {
+                        Some(row) => pieces.insert(key, &*row)?.map_or(0, |_| 1),
+                        None => 0,
+                    }
+                };
+                txn.commit()?;
+                changed
             }
             Damage::Event(id, ordinal) => {
                 let (log_no, _) = self.numbers(id)?;

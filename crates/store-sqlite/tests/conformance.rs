@@ -56,17 +56,29 @@ impl StorePlace for Place {
                 let store = open(&SqliteConfig::new(self.file()))?;
                 return store.engine().write(&mut |txn| lose_notes(txn, id));
             }
+            Damage::Piece(id, piece) => {
+                const PIECE: &str = "k = (SELECT blob_no << 20 FROM blobs WHERE sha = ?1) | ?2";
+                let sql = format!("UPDATE pieces {CHANGE} WHERE {PIECE}");
+                let damaged = rusqlite::Connection::open(self.file())
+                    .and_then(|file| file.execute(&sql, (&id.0[..], piece)));
+                return is_one(damage, &damaged);
+            }
         };
         let damaged = rusqlite::Connection::open(self.file())
             .and_then(|file| file.execute(&sql, (id.as_str(), ordinal.cast_signed())));
-        match damaged {
-            Ok(1) => Ok(()),
-            other => Err(StoreError::new(
-                ErrorKind::Invalid,
-                "not_damaged",
-                format!("{damage:?} damaged {other:?} rows, not one"),
-            )),
-        }
+        is_one(damage, &damaged)
+    }
+}
+
+/// Whether the damage hit one row.
+fn is_one(damage: Damage<'_>, damaged: &rusqlite::Result<usize>) -> Result<(), StoreError> {
+    match damaged {
+        Ok(1) => Ok(()),
+        other => Err(StoreError::new(
+            ErrorKind::Invalid,
+            "not_damaged",
+            format!("{damage:?} damaged {other:?} rows, not one"),
+        )),
     }
 }
 

@@ -87,6 +87,7 @@ impl Place {
                 start,
                 max_items,
                 max_bytes,
+                member_bytes: usize::MAX,
             };
             let page = store.read_items(&self.id, query).await?;
             count += page.items.len();

@@ -229,7 +229,7 @@ pub(crate) fn digest(snapshot: &dyn Snapshot, id: &BlobId) -> Result<Digest, Sto
     let mut digest = Sha256::new();
     let mut at = 0;
     while at < len {
-        let content = read(snapshot, id, at, MAX_BLOB_CALL)?;
+        let content = read(snapshot, id, at, 16 * PIECE_BYTES)?;
         digest.update(&content);
         at += content.len() as u64;
     }

@@ -6,11 +6,14 @@ use crate::contrib;
 use crate::engine::Snapshot;
 use crate::index::{Items, Stored, open_run};
 use crate::line::{Line, first_at, last_at};
+use crate::member;
 use crate::plan::{run_of, session_line};
 use crate::port::{BlobId, Finding, IndexStatus, MAX_BATCH_EVENTS, VerifyReport};
 use crate::rows::{EventRef, EventRow, FoundEvent, LogRow, RunRow, SegRow};
 use crate::{ErrorKind, StoreError};
-use folio_codec::{EMPTY_CHAIN, chain_next, event_digest, fact_digest, facts_chain_next, hash64};
+use folio_codec::{
+    Digest, EMPTY_CHAIN, chain_next, event_digest, fact_digest, facts_chain_next, hash64,
+};
 use folio_core::assign::Tail;
 use folio_core::claims::claims;
 use folio_core::item::LanePart;
@@ -339,6 +342,12 @@ fn verify_events(line: &Line<'_>, report: &mut VerifyReport) -> Result<bool, Sto
                     format!("run {} disagrees about its end", run.spine.run_id),
                 );
             }
+            if !view.stored.is_empty() {
+                let cited = cited_at(line, ordinal)?;
+                if let Some(message) = member::finding(line.snapshot(), view.stored, &cited)? {
+                    finding("member_missing", message);
+                }
+            }
             let digest = event_digest(&view, &run.spine);
             chain = chain_next(&chain, ordinal, row.run_seq, &digest);
             if chain != row.chain {
@@ -359,6 +368,21 @@ fn verify_events(line: &Line<'_>, report: &mut VerifyReport) -> Result<bool, Sto
         });
     }
     Ok(report.findings.len() == findings_before)
+}
+
+/// What an event cites.
+fn cited_at(line: &Line<'_>, ordinal: u64) -> Result<Vec<Digest>, StoreError> {
+    let log_no = line.log_of(ordinal);
+    let mut cited = Vec::new();
+    // Mostly few; those of the events behind it are not asked for.
+    for limit in [4, MAX_BATCH_EVENTS] {
+        cited = line.snapshot().citations(log_no, ordinal, limit)?;
+        if cited.len() < limit || cited.last().is_some_and(|(at, _)| *at != ordinal) {
+            break;
+        }
+    }
+    cited.retain(|(at, _)| *at == ordinal);
+    Ok(cited.into_iter().map(|(_, sha)| sha).collect())
 }
 
 /// Whether a run is found by each of its ids.

@@ -29,6 +29,9 @@ mod lease;
 #[cfg(feature = "embedded")]
 mod line;
 #[cfg(feature = "embedded")]
+mod member;
+mod member_writer;
+#[cfg(feature = "embedded")]
 mod packed;
 #[cfg(feature = "embedded")]
 mod packing;
@@ -50,5 +53,6 @@ pub use copy::{CopyOptions, CopyOutcome, CopyReport, copy_session};
 #[cfg(feature = "embedded")]
 pub use embedded::{Embedded, QUEUE_BYTES};
 pub use error::{ErrorKind, StoreError};
+pub use member_writer::MemberWriter;
 pub use port::*;
 pub use scan::{FoundItem, ItemScan};

@@ -1,10 +1,11 @@
 //! The rows of a page as a read leaves them: in few allocations, whatever the
 //! number of rows.
 
+use crate::member::Members;
 use crate::port::{LoadedItem, StoredEvent};
 use crate::rows::{EventRef, RunRow};
 use crate::scan::FoundItem;
-use folio_codec::decode_event;
+use folio_codec::{FORM_STORED, FORM_WITHHELD, decode_event};
 use folio_core::item::{LanePart, Need, Position};
 use folio_core::reduce::Material;
 use folio_core::{EventView, ItemRef, Spine};
@@ -118,6 +119,14 @@ impl Pool {
         self.bodies.get(event.body.clone()).unwrap_or_default()
     }
 
+    /// An event, if members of it are kept outside.
+    pub(crate) fn with_members(&self, ordinal: u64) -> Option<EventView<'_>> {
+        let may_have = |event: &&Pooled| matches!(event.form, FORM_STORED | FORM_WITHHELD);
+        let event = self.find(ordinal).filter(may_have)?;
+        let view = decode_event(event.form, self.body(event)).ok()?;
+        (!view.stored.is_empty()).then_some(view)
+    }
+
     pub(crate) fn find(&self, ordinal: u64) -> Option<&Pooled> {
         let at = self.events.binary_search_by_key(&ordinal, |e| e.ordinal);
         self.events.get(at.ok()?)
@@ -143,6 +152,7 @@ pub(crate) struct Packed {
     /// Of the events of the items, one item after another.
     pub(crate) ordinals: Vec<u64>,
     pub(crate) pool: Pool,
+    pub(crate) members: Members,
     pub(crate) runs: Runs,
 }
 
@@ -183,6 +193,7 @@ impl Packed {
                 chunks.push((*lane, views.collect()));
             }
             damaged.sort_unstable();
+            let unread = self.members.unread(self.own(chosen));
             take(&FoundItem {
                 revision: item.revision_at(through, chosen.last_chunk()),
                 run,
@@ -194,6 +205,7 @@ impl Packed {
                     chunks: &chunks,
                 },
                 damaged: &damaged,
+                unread: &unread,
             });
         }
     }
@@ -201,7 +213,8 @@ impl Packed {
     /// An event as readers see it.
     fn view(&self, ordinal: u64) -> Option<EventView<'_>> {
         let event = self.pool.find(ordinal)?;
-        decode_event(event.form, self.pool.body(event)).ok()
+        let view = decode_event(event.form, self.pool.body(event)).ok()?;
+        Some(self.members.with(ordinal, view))
     }
 
     pub(crate) fn load(&self, through: u64) -> Vec<LoadedItem> {
@@ -243,6 +256,7 @@ impl Packed {
             let Some((run, _)) = run(of.run_no) else {
                 continue;
             };
+            let (members, unread) = self.members.among(self.own(chosen));
             items.push(LoadedItem {
                 item: item.to_item(),
                 revision: item.revision_at(through, chosen.last_chunk()),
@@ -250,6 +264,8 @@ impl Packed {
                 events,
                 chunks,
                 damaged,
+                members,
+                unread,
             });
         }
         items

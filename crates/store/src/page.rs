@@ -4,6 +4,7 @@
 use crate::engine::Snapshot;
 use crate::error::quoted;
 use crate::line::{LAST_SLOT, Line, first_at, last_at};
+use crate::member::Members;
 use crate::packed::{Chosen, Items, Packed, Pool, Runs};
 use crate::plan::{preparing, rejected, run_of, session_line};
 use crate::port::{ItemQuery, ReadStats, SessionInfo, Start, StoredEvent};
@@ -52,6 +53,7 @@ pub(crate) fn gather(
     let mut runs = Runs::default();
     runs.learn(&line, chosen.iter().map(|chosen| chosen.run_no))?;
     let pool = reader.events(&chosen, &ordinals, spent)?;
+    let members = reader.members(&items, &chosen, &pool, query.member_bytes)?;
     // The events of a run stand together.
     let mut last = None;
     for event in &pool.events {
@@ -73,6 +75,7 @@ pub(crate) fn gather(
             chosen,
             ordinals,
             pool,
+            members,
             runs,
         }),
     })
@@ -399,6 +402,22 @@ impl Reader<'_> {
                 _ => return Ok(ordinals),
             }
         }
+    }
+
+    /// The members of the chosen items that are small enough to be read along.
+    fn members(
+        &mut self,
+        items: &Items,
+        chosen: &[Chosen],
+        pool: &Pool,
+        max_bytes: usize,
+    ) -> Result<Members, StoreError> {
+        let mut members = Members::default();
+        for item in chosen.iter().filter_map(|chosen| items.get(chosen.at)) {
+            members.load(self.line.snapshot(), &item, self.through, pool, max_bytes)?;
+        }
+        self.stats.bytes += members.done();
+        Ok(members)
     }
 
     /// The whole events of the chosen items, read as few ranges.

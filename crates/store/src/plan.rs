@@ -10,6 +10,7 @@ use crate::contrib;
 use crate::engine::{Counters, Snapshot, Writes};
 use crate::index::{Items, Wanted, open_run};
 use crate::line::Line;
+use crate::member;
 use crate::port::{
     AppendBatch, BlobId, Committed, ContributionBatch, Lease, MAX_BATCH_BYTES, MAX_BATCH_EVENTS,
     MAX_SOURCES, NOTES, Placement, Writer,
@@ -54,6 +55,9 @@ pub(crate) struct PreparedBatch {
     import_ref: Option<String>,
     lease: Option<Lease>,
     cites: Vec<(usize, BlobId)>,
+    /// Members that were not stored when they were to be looked at: only an
+    /// event that is present may name one.
+    pub(crate) unseen: Vec<BlobId>,
 }
 
 /// Checks the limits of a batch and does the work that needs no store.
@@ -65,7 +69,7 @@ pub(crate) fn prepare(id: &SessionId, batch: AppendBatch) -> Result<PreparedBatc
         writer,
         import_ref,
         lease,
-        cites,
+        mut cites,
         flush: _,
     } = batch;
     let (source, facts, withheld) = match contributions {
@@ -99,6 +103,13 @@ pub(crate) fn prepare(id: &SessionId, batch: AppendBatch) -> Result<PreparedBatc
     if let Some((at, id)) = cites.iter().find(|(at, _)| *at >= events.len()) {
         let message = format!("blob {id} is cited by event {at} of {}", events.len());
         return Err(StoreError::invalid("citation_invalid", message));
+    }
+    for (at, event) in events.iter().enumerate() {
+        for id in member::blobs(event) {
+            if !cites.contains(&(at, id)) {
+                cites.push((at, id));
+            }
+        }
     }
     if cites.len() > MAX_BATCH_EVENTS {
         let count = cites.len();
@@ -155,6 +166,7 @@ pub(crate) fn prepare(id: &SessionId, batch: AppendBatch) -> Result<PreparedBatc
         import_ref,
         lease,
         cites,
+        unseen: Vec::new(),
     })
 }
 
@@ -281,7 +293,7 @@ pub(crate) fn fetch(
             .events
             .get(*at)
             .is_some_and(|prepared| known.contains_key(prepared.event.id.as_str()));
-        if !present && snapshot.blob(&id.0)?.is_none() {
+        if !present && (batch.unseen.contains(id) || snapshot.blob(&id.0)?.is_none()) {
             missing = Some(*id);
         }
     }

@@ -46,7 +46,10 @@
 //! * **S19** Opening what is no store, a newer schema or a locked store is a
 //!   typed error that says what to do.
 //! * **S20** Limits are enforced with typed errors: ids, nesting, a batch of
-//!   4,096 events or 16 MiB (one larger event may come alone).
+//!   4,096 events or 16 MiB (one larger event may come alone), a member that
+//!   is kept outside of its event 1 GiB and what stands beside it 256 KiB.
+//!   Such a member is a blob that its event cites, and the whole of it JSON:
+//!   `member_invalid` otherwise.
 //! * **S21** An error in or after the sync is `indeterminate` for the batch and
 //!   `unavailable` for what was queued; the store accepts nothing more until
 //!   it was opened again.
@@ -74,6 +77,7 @@ use crate::scan::{FoundItem, ItemScan};
 use async_trait::async_trait;
 use folio_codec::Digest;
 use folio_core::item::LanePart;
+use folio_core::member::Loaded;
 use folio_core::reduce::Material;
 use folio_core::{
     Authority, CanonicalEvent, Direction, EventId, EventView, Fact, Item, Position, SessionId,
@@ -421,6 +425,9 @@ pub struct ItemQuery {
     /// Loading stops once the loaded events exceed this many bytes; the first
     /// item is loaded whole.
     pub max_bytes: usize,
+    /// A member of so many bytes at most is read along with its event, where
+    /// it is kept outside; a larger one is not touched.
+    pub member_bytes: usize,
 }
 
 /// An item with everything that its row is made of.
@@ -438,16 +445,21 @@ pub struct LoadedItem {
     pub chunks: Vec<(LanePart, Vec<StoredEvent>)>,
     /// Ordinals that are missing or damaged.
     pub damaged: Vec<u64>,
+    /// Members that were read along, ascending by ordinal.
+    pub members: Vec<Loaded>,
+    /// Of its events those with a member that was to be read along and is
+    /// missing or damaged.
+    pub unread: Vec<u64>,
 }
 
 impl LoadedItem {
     /// Hands the item over as [`ItemScan::show`] does.
     pub fn show(&self, through: u64, take: impl FnOnce(&FoundItem<'_>)) {
         let mut damaged = self.damaged.clone();
-        let events = views(&self.events, &mut damaged);
+        let events = views(&self.events, &self.members, &mut damaged);
         let mut chunks = Vec::with_capacity(self.chunks.len());
         for (lane, events) in &self.chunks {
-            let views = views(events, &mut damaged).into_iter();
+            let views = views(events, &self.members, &mut damaged).into_iter();
             chunks.push((*lane, views.map(|(_, view)| view).collect()));
         }
         damaged.sort_unstable();
@@ -463,16 +475,24 @@ impl LoadedItem {
                 chunks: &chunks,
             },
             damaged: &damaged,
+            unread: &self.unread,
         });
     }
 }
 
 /// Events as readers see them; those that no reader can see are damaged.
-fn views<'a>(events: &'a [StoredEvent], damaged: &mut Vec<u64>) -> Vec<(u64, EventView<'a>)> {
+fn views<'a>(
+    events: &'a [StoredEvent],
+    members: &'a [Loaded],
+    damaged: &mut Vec<u64>,
+) -> Vec<(u64, EventView<'a>)> {
     let mut views = Vec::with_capacity(events.len());
     for event in events {
         match event.view() {
-            Ok(view) => views.push((event.ordinal, view)),
+            Ok(mut view) => {
+                view.stored = view.stored.with(Loaded::of(members, event.ordinal));
+                views.push((event.ordinal, view));
+            }
             Err(_) => damaged.push(event.ordinal),
         }
     }
@@ -768,8 +788,10 @@ pub trait Ledger: Send + Sync {
     /// `backpressure` where too much waits to be written: nothing of it was
     /// accepted. Then `session_mismatch`, `event_id_conflict`, `head_mismatch`, `run_sealed`, `run_conflict`,
     /// `session_preparing`, `session_rejected`, `session_followed`,
-    /// `session_leased`, `lease_lost`, `blob_not_found`, `fact_id_conflict`,
-    /// `anchor_unknown`, `source_invalid`, `limit_exceeded`.
+    /// `session_leased`, `lease_lost`, `blob_not_found`, `member_invalid`,
+    /// `fact_id_conflict`, `anchor_unknown`, `source_invalid`, `limit_exceeded`.
+    /// An event that names a member kept outside costs one read of it, on the
+    /// caller's thread, before anything waits for the writer.
     async fn append(&self, id: &SessionId, batch: AppendBatch) -> Result<Committed, StoreError>;
     /// Waits for room for a batch of so many bytes ([`AppendBatch::bytes`]),
     /// first come first served.

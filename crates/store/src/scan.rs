@@ -35,9 +35,17 @@ pub struct FoundItem<'a> {
     /// Ordinals that are missing, damaged or of a form that this build does
     /// not know, ascending.
     pub damaged: &'a [u64],
+    /// Of its events those with a member that was to be read along and is
+    /// missing or damaged. A row that holds such a member cannot be made; one
+    /// that leaves a place for it can.
+    pub unread: &'a [u64],
 }
 
 #[derive(Debug)]
+#[cfg_attr(
+    feature = "embedded",
+    expect(clippy::large_enum_variant, reason = "one for a page, and moved once")
+)]
 pub(crate) enum Scanned {
     #[cfg(feature = "embedded")]
     Packed(Packed),

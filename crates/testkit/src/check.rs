@@ -3,7 +3,7 @@
 use crate::conformance::StorePlace;
 use crate::event::Events;
 use folio_codec::Digest;
-use folio_core::reduce::reduce;
+use folio_core::reduce::json_row;
 use folio_core::{CanonicalEvent, Direction, Item, SessionId, Spine};
 use folio_store::rows::RunRow;
 use folio_store::{
@@ -92,8 +92,8 @@ pub fn row(loaded: &LoadedItem, through: u64) -> Row {
 /// The row of an item that was found.
 fn row_of(found: &FoundItem<'_>) -> Row {
     assert!(found.damaged.is_empty(), "nothing is damaged here");
-    let mut json = String::new();
-    reduce(&found.material, &mut json).expect("everything that a row needs was loaded");
+    let row = json_row(&found.material).expect("everything that a row needs was loaded");
+    let json = row.into_whole().expect("members were read along");
     (found.material.item.key.into(), found.revision, json)
 }
 
@@ -135,6 +135,7 @@ pub fn query(direction: Direction, start: Start) -> ItemQuery {
         start,
         max_items: 1_000,
         max_bytes: usize::MAX,
+        member_bytes: usize::MAX,
     }
 }
 
@@ -153,6 +154,7 @@ pub async fn pages(
         start: Start::Edge,
         max_items,
         max_bytes,
+        member_bytes: usize::MAX,
     };
     let mut pages: Vec<ItemPage> = Vec::new();
     loop {

@@ -8,7 +8,7 @@
 use async_trait::async_trait;
 use folio_core::SessionId;
 use folio_store::engine::{Capabilities, Erase, WriteTxn, Writes};
-use folio_store::{ErrorKind, NOTES, Store, StoreError};
+use folio_store::{BlobId, ErrorKind, NOTES, Store, StoreError};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -96,6 +96,8 @@ pub enum Damage<'a> {
     /// The session's notes are gone, and the log's row knows of them:
     /// [`lose_notes`].
     LostNotes(&'a SessionId),
+    /// The bytes of a piece of a blob change; its checksum does not.
+    Piece(&'a BlobId, u32),
 }
 
 /// Marks the index of a session as made by another build.

@@ -286,6 +286,7 @@ async fn keys(store: &dyn Store, session: &SessionId, events: &[&str]) -> Vec<St
         start: Start::Edge,
         max_items: 1_000,
         max_bytes: 64 << 20,
+        member_bytes: usize::MAX,
     };
     let page = store.read_items(session, query).await.unwrap();
     let wanted = page.items.iter().filter(|item| {

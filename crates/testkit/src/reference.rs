@@ -9,7 +9,7 @@ use folio_core::assign::{Directory, OpenRun, Placed, Tail, assign, remember_requ
 use folio_core::claims::claims;
 use folio_core::item::LanePart;
 use folio_core::key::{ItemKind, base_key};
-use folio_core::reduce::{Material, RunFacts, reduce};
+use folio_core::reduce::{Material, RunFacts, json_row};
 use folio_core::{CanonicalEvent, Field, Item, Position, Spine};
 use std::collections::HashSet;
 
@@ -209,7 +209,9 @@ fn row(
         events: &own,
         chunks: &lanes,
     };
-    let mut json = String::new();
-    reduce(&material, &mut json).expect("every event is at hand");
+    let row = json_row(&material).expect("every event is at hand");
+    let json = row
+        .into_whole()
+        .expect("the events of a test hold their members");
     (item.key.clone().into(), item.revision, json)
 }

@@ -101,6 +101,12 @@ pub trait Flaw: Send + Sync + 'static {
         }
     }
 
+    /// A piece of a blob whose bytes do not fit its checksum.
+    fn damaged_piece(&self, found: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+        let message = format!("pieces: {} bytes do not fit their checksum", found.len());
+        Err(StoreError::corrupt("blob_damaged", message))
+    }
+
     /// An item whose bytes do not fit its checksum.
     fn damaged_item(&self, item: Item) -> Result<Item, StoreError> {
         let message = format!("items, item {}: the checksum does not fit", item.key);
@@ -144,6 +150,8 @@ struct Wounds {
     items: BTreeSet<(u64, u64)>,
     /// Items whose rows are gone: index, ordinal.
     lost: BTreeSet<(u64, u64)>,
+    /// Pieces whose bytes do not fit their checksum: blob, piece.
+    pieces: BTreeSet<(u64, u32)>,
 }
 
 /// What outlives the handles of a store.
@@ -507,7 +515,16 @@ impl Snapshot for View<'_> {
     }
 
     fn piece(&self, blob_no: u64, piece: u32) -> Result<Option<Vec<u8>>, StoreError> {
-        self.tables.piece(blob_no, piece)
+        let found = self.tables.piece(blob_no, piece)?;
+        match found {
+            Some(mut bytes) if self.wounds.pieces.contains(&(blob_no, piece)) => {
+                if let Some(byte) = bytes.first_mut() {
+                    *byte ^= 1;
+                }
+                self.flaw.damaged_piece(bytes).map(Some)
+            }
+            found => Ok(found),
+        }
     }
 
     fn is_cited(&self, sha: &Digest) -> Result<bool, StoreError> {
@@ -622,6 +639,14 @@ impl StorePlace for SimulatedPlace {
             Damage::Event(id, _) | Damage::Item(id, _) | Damage::LostItem(id, _) => id,
             Damage::OldIndex(id) => return let_index_age(&mut state.synced, id),
             Damage::LostNotes(id) => return lose_notes(&mut state.synced, id),
+            Damage::Piece(id, piece) => {
+                let row = state.synced.blob(&id.0)?;
+                let blob_no = row.ok_or_else(|| StoreError::no_blob(id))?.blob_no;
+                Arc::make_mut(&mut state.wounds)
+                    .pieces
+                    .insert((blob_no, piece));
+                return Ok(());
+            }
         };
         let session = state.synced.session(id.as_str())?;
         let session = session.ok_or_else(|| StoreError::no_session(id.as_str()))?;
@@ -632,7 +657,7 @@ impl StorePlace for SimulatedPlace {
             Damage::Event(_, ordinal) => wounds.events.insert((log.log_no, ordinal)),
             Damage::Item(_, ordinal) => wounds.items.insert((log.index_no, ordinal)),
             Damage::LostItem(_, ordinal) => wounds.lost.insert((log.index_no, ordinal)),
-            Damage::OldIndex(_) | Damage::LostNotes(_) => false,
+            Damage::OldIndex(_) | Damage::LostNotes(_) | Damage::Piece(..) => false,
         };
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What a page is asked with, and what it answers.
 
 use folio_core::json::quote;
-use folio_core::{Direction, SessionId, Watermarks};
+use folio_core::{Direction, SessionId, Stored, Watermarks};
 use folio_store::ReadStats;
 use std::fmt::Write as _;
 
@@ -105,8 +105,13 @@ pub enum Entry<R = String> {
         byte_offset: u64,
         /// The length of the row.
         total_bytes: u64,
-        /// The SHA-256 of the row.
+        /// The SHA-256 of the row. Each of `members` enters it as a zero byte,
+        /// its length as a little-endian u64, and its own SHA-256, as it does
+        /// the digest of its event.
         digest: [u8; 32],
+        /// The members of the row that are kept outside of their events, each
+        /// with the byte of the row at which it begins.
+        members: Vec<(u64, Stored)>,
         /// The bytes, cut between characters.
         data: String,
     },
@@ -140,6 +145,7 @@ impl Entry {
                 byte_offset,
                 total_bytes,
                 digest,
+                members,
                 data,
             } => {
                 out.push_str("{\"key\":");
@@ -148,8 +154,10 @@ impl Entry {
                 // Writing to a String cannot fail.
                 let _unfailing = write!(
                     out,
-                    ",\"revision\":{revision},\"fragment\":{{\"byte_offset\":{byte_offset},\"total_bytes\":{total_bytes},\"digest\":\"sha256:{digest}\",\"data\":",
+                    ",\"revision\":{revision},\"fragment\":{{\"byte_offset\":{byte_offset},\"total_bytes\":{total_bytes},\"digest\":\"sha256:{digest}\",",
                 );
+                write_members(out, members);
+                out.push_str("\"data\":");
                 quote(data, out);
                 out.push_str("}}");
             }
@@ -166,6 +174,26 @@ impl Entry {
             }
         }
     }
+}
+
+/// Writes the members of a row that are kept outside; nothing where there are
+/// none.
+fn write_members(out: &mut String, members: &[(u64, Stored)]) {
+    if members.is_empty() {
+        return;
+    }
+    out.push_str("\"members\":[");
+    for (i, (at, Stored { len, sha256, .. })) in members.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        let digest = hex(sha256);
+        let _unfailing = write!(
+            out,
+            "{{\"byte_offset\":{at},\"total_bytes\":{len},\"digest\":\"sha256:{digest}\"}}"
+        );
+    }
+    out.push_str("],");
 }
 
 /// Writes the entry of a whole row.

@@ -2,15 +2,17 @@
 
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::error::TranscriptError;
-use crate::fragment::cut;
+use crate::fragment::{cut, reach};
 use crate::page::{Entry, OnGap, Page, PagePosition, PageRequest, Through, write_row};
 use crate::source::{ContributionSource, RuntimeSource, Scan, Scanned};
 use crate::{MAX_BYTES, MAX_ITEMS};
-use folio_codec::sha256;
+use folio_codec::spliced_digest;
 use folio_core::cursor::FragmentPlace;
+use folio_core::member::{Piece, Spliced};
 use folio_core::{Cursor, CursorError, Direction, Position, StoredMessage, Watermarks};
 use folio_projector::{Projected, ProjectedRow, RowForm, RuntimeEventReadModel};
-use folio_store::{Start, Store, StoreError};
+use folio_store::{ErrorKind, Start, Store, StoreError};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The item hash of a cursor that stands at a place where no item is.
@@ -59,6 +61,15 @@ impl Plan {
     fn fragment(&self) -> Option<FragmentPlace> {
         self.cursor.as_ref().and_then(|cursor| cursor.fragment)
     }
+
+    /// What rows are made as. What goes on inside of a row goes on inside of
+    /// its JSON, and reads no member that it does not show.
+    fn form(&self) -> RowForm {
+        match self.fragment() {
+            Some(_) => RowForm::Apart,
+            None => RowForm::Json,
+        }
+    }
 }
 
 impl TranscriptService {
@@ -78,13 +89,13 @@ impl TranscriptService {
     /// `index_stale`, and `projection_gap` unless gaps are to be marked.
     pub async fn read_page(&self, request: &PageRequest) -> Result<Page, TranscriptError> {
         let plan = self.plan(request)?;
-        let pages = self.scan(request, &plan, RowForm::Json).await?;
-        if let Some(fragment) = pages.fragment()? {
+        let pages = self.scan(request, &plan, plan.form()).await?;
+        if let Some(fragment) = pages.fragment().await? {
             return Ok(fragment);
         }
         pages.rows(|row| match row {
             Projected::Json(text) => Some(text.to_owned()),
-            Projected::Typed(_) | Projected::Gap { .. } => None,
+            Projected::Apart(_) | Projected::Typed(_) | Projected::Gap { .. } => None,
         })
     }
 
@@ -99,18 +110,17 @@ impl TranscriptService {
         request: &PageRequest,
     ) -> Result<Page<StoredMessage>, TranscriptError> {
         let plan = self.plan(request)?;
-        // What goes on inside of a row goes on inside of its JSON.
-        let form = match plan.fragment() {
-            Some(_) => RowForm::Json,
-            None => RowForm::Typed,
+        let form = match plan.form() {
+            RowForm::Json => RowForm::Typed,
+            form => form,
         };
         let mut pages = self.scan(request, &plan, form).await?;
-        if let Some(fragment) = pages.fragment()? {
+        if let Some(fragment) = pages.fragment().await? {
             return Ok(fragment);
         }
         let mut typed = std::mem::take(&mut pages.scanned.typed).into_iter();
         pages.rows(|row| match row {
-            Projected::Gap { .. } => None,
+            Projected::Apart(_) | Projected::Gap { .. } => None,
             Projected::Json(_) | Projected::Typed(_) => typed.next(),
         })
     }
@@ -123,8 +133,8 @@ impl TranscriptService {
     /// As [`read_page`](Self::read_page).
     pub async fn encode_page(&self, request: &PageRequest) -> Result<String, TranscriptError> {
         let plan = self.plan(request)?;
-        let pages = self.scan(request, &plan, RowForm::Json).await?;
-        match pages.fragment()? {
+        let pages = self.scan(request, &plan, plan.form()).await?;
+        match pages.fragment().await? {
             Some(fragment) => Ok(fragment.to_json()),
             None => pages.encode(),
         }
@@ -164,6 +174,7 @@ impl TranscriptService {
             plan,
             scanned,
             source: self.runtime.name(),
+            runtime: &*self.runtime,
         })
     }
 
@@ -263,6 +274,7 @@ struct Pages<'a> {
     plan: &'a Plan,
     scanned: Scanned,
     source: &'a str,
+    runtime: &'a dyn ContributionSource,
 }
 
 impl Pages<'_> {
@@ -397,46 +409,54 @@ impl Pages<'_> {
     fn gap<R>(&self, row: ProjectedRow<'_>) -> Result<Entry<R>, TranscriptError> {
         let ordinals = match row.row {
             Projected::Gap { ordinals } => ordinals,
-            Projected::Json(_) | Projected::Typed(_) => &[],
+            Projected::Json(_) | Projected::Apart(_) | Projected::Typed(_) => &[],
         };
         match self.request.on_gap {
             OnGap::Fail => Err(StoreError::gap(ordinals.to_vec()).into()),
-            OnGap::Mark => Ok(Entry::Gap {
-                source: self.source.into(),
-                from: ordinals.iter().min().copied().unwrap_or_default(),
-                to: ordinals.iter().max().copied().unwrap_or_default(),
-                code: "projection_gap",
-            }),
+            OnGap::Mark => Ok(self.mark(ordinals)),
+        }
+    }
+
+    fn mark<R>(&self, ordinals: &[u64]) -> Entry<R> {
+        Entry::Gap {
+            source: self.source.into(),
+            from: ordinals.iter().min().copied().unwrap_or_default(),
+            to: ordinals.iter().max().copied().unwrap_or_default(),
+            code: "projection_gap",
         }
     }
 
     /// The page, where it is a part of a row that is larger than a page.
-    fn fragment<R>(&self) -> Result<Option<Page<R>>, TranscriptError> {
+    async fn fragment<R>(&self) -> Result<Option<Page<R>>, TranscriptError> {
         let row = self.scanned.rows().next();
         let text = row.and_then(|row| match row.row {
-            Projected::Json(text) => Some(text),
+            Projected::Json(text) => Some(Spliced { text, splices: &[] }),
+            Projected::Apart(text) => Some(text),
             Projected::Typed(_) | Projected::Gap { .. } => None,
         });
         match (self.plan.fragment(), row, text) {
-            (Some(place), Some(row), Some(text)) => self.next_fragment(row, text, place).map(Some),
+            (Some(place), Some(row), Some(text)) => {
+                self.next_fragment(row, text, place).await.map(Some)
+            }
             (Some(_), None, _) => Err(CursorError::ItemChanged.into()),
-            (None, Some(row), Some(text)) if text.len() > self.request.max_bytes => {
+            (None, Some(row), Some(text)) if text.len() > self.request.max_bytes as u64 => {
                 // It begins at the end that the direction leads away from.
                 let place = match self.plan.direction {
                     Direction::Older => text.len(),
                     Direction::Newer => 0,
                 };
-                Ok(Some(self.cut(row, text, sha256(text.as_bytes()), place)))
+                let digest = spliced_digest(text);
+                self.cut(row, text, digest, place).await.map(Some)
             }
             _ => Ok(None),
         }
     }
 
     /// The fragment that a cursor goes on with.
-    fn next_fragment<R>(
+    async fn next_fragment<R>(
         &self,
         row: ProjectedRow<'_>,
-        text: &str,
+        text: Spliced<'_>,
         place: FragmentPlace,
     ) -> Result<Page<R>, TranscriptError> {
         let cursor = self.plan.cursor.as_ref();
@@ -444,28 +464,38 @@ impl Pages<'_> {
             (cursor.position, cursor.item) == (row.position, row.hash())
                 && cursor.generation == self.scanned.session.generation
         });
-        let digest = sha256(text.as_bytes());
-        let offset = usize::try_from(place.byte_offset).unwrap_or(usize::MAX);
+        let digest = spliced_digest(text);
         if !same
             || place.revision != row.revision
             || place.digest != digest
-            || !text.is_char_boundary(offset)
+            || place.byte_offset > text.len()
         {
             return Err(CursorError::ItemChanged.into());
         }
-        Ok(self.cut(row, text, digest, offset))
+        self.cut(row, text, digest, place.byte_offset).await
     }
 
-    fn cut<R>(&self, row: ProjectedRow<'_>, text: &str, digest: [u8; 32], place: usize) -> Page<R> {
-        let range = cut(text, self.plan.direction, place, self.request.max_bytes);
+    /// The bytes of a range of a row, of which no more is read than that.
+    async fn bytes(&self, text: Spliced<'_>, range: Range<u64>) -> Result<Vec<u8>, StoreError> {
+        let mut out = Vec::with_capacity(usize::try_from(range.end - range.start).unwrap_or(0));
+        for piece in text.range(range) {
+            match piece {
+                Piece::Text(bytes) => out.extend_from_slice(bytes),
+                Piece::Member(member, part) => out.extend(self.runtime.member(member, part).await?),
+            }
+        }
+        Ok(out)
+    }
+
+    async fn cut<R>(
+        &self,
+        row: ProjectedRow<'_>,
+        text: Spliced<'_>,
+        digest: [u8; 32],
+        place: u64,
+    ) -> Result<Page<R>, TranscriptError> {
+        let (direction, total_bytes) = (self.plan.direction, text.len());
         let at = (row.position, row.hash());
-        let total_bytes = text.len() as u64;
-        let piece = |byte_offset: usize| FragmentPlace {
-            byte_offset: byte_offset as u64,
-            total_bytes,
-            revision: row.revision,
-            digest,
-        };
         let beyond = |direction: Direction| {
             let more = if direction == self.plan.direction {
                 self.scanned.more || self.scanned.len() > 1
@@ -474,24 +504,45 @@ impl Pages<'_> {
             };
             more.then(|| self.cursor(direction, at, None))
         };
+        let reached = reach(total_bytes, direction, place, self.request.max_bytes);
+        let bytes = match self.bytes(text, reached.clone()).await {
+            Ok(bytes) => bytes,
+            Err(error)
+                if error.kind() == ErrorKind::Corrupt && self.request.on_gap == OnGap::Mark =>
+            {
+                let gap = self.mark(&[row.position.ordinal]);
+                let cursors = (beyond(Direction::Older), beyond(Direction::Newer));
+                return Ok(self.page(vec![gap], cursors));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let (range, data) = cut(reached, direction, bytes).ok_or(CursorError::ItemChanged)?;
+        let piece = |byte_offset: u64| FragmentPlace {
+            byte_offset,
+            total_bytes,
+            revision: row.revision,
+            digest,
+        };
         let older = if range.start > 0 {
             Some(self.cursor(Direction::Older, at, Some(piece(range.start))))
         } else {
             beyond(Direction::Older)
         };
-        let newer = if range.end < text.len() {
+        let newer = if range.end < total_bytes {
             Some(self.cursor(Direction::Newer, at, Some(piece(range.end))))
         } else {
             beyond(Direction::Newer)
         };
+        let members = text.members().map(|(at, member)| (at, member.clone()));
         let entry = Entry::Fragment {
             key: row.key.into(),
             revision: row.revision,
-            byte_offset: range.start as u64,
+            byte_offset: range.start,
             total_bytes,
             digest,
-            data: text.get(range).unwrap_or_default().to_owned(),
+            members: members.collect(),
+            data,
         };
-        self.page(vec![entry], (older, newer))
+        Ok(self.page(vec![entry], (older, newer)))
     }
 }

@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use folio_core::cursor::RUNTIME_SOURCE;
-use folio_core::{Direction, SessionId};
+use folio_core::{Direction, SessionId, Stored};
 use folio_projector::{RowForm, RuntimeEventReadModel, TranscriptProjectionPage, TranscriptQuery};
 use folio_store::{Start, StoreError};
+use std::ops::Range;
 
 /// Which rows a source is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +22,8 @@ pub struct Scan {
     pub max_items: usize,
     /// The most bytes of rows as JSON; the first may exceed it alone.
     pub max_bytes: usize,
-    /// What rows are made as; one that exceeds `max_bytes` is JSON.
+    /// What rows are made as; one that exceeds `max_bytes` is JSON, with places
+    /// for members that are kept outside of their events.
     pub form: RowForm,
 }
 
@@ -43,6 +45,11 @@ pub trait ContributionSource: Send + Sync {
     /// # Errors
     /// Those of the source.
     async fn scan(&self, scan: Scan) -> Result<Scanned, StoreError>;
+    /// Reads bytes of a member for which a row leaves a place.
+    ///
+    /// # Errors
+    /// Those of the source.
+    async fn member(&self, member: &Stored, range: Range<u64>) -> Result<Vec<u8>, StoreError>;
 }
 
 /// The runtime ledger as a source.
@@ -84,5 +91,9 @@ impl ContributionSource for RuntimeSource {
             form,
         };
         self.model.read_transcript_page(&query).await
+    }
+
+    async fn member(&self, member: &Stored, range: Range<u64>) -> Result<Vec<u8>, StoreError> {
+        self.model.member(member, range).await
     }
 }

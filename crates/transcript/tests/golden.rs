@@ -6,9 +6,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use folio_core::cursor::FragmentPlace;
-use folio_core::{Cursor, Direction, Position, SessionId, Watermarks};
+use folio_core::{
+    CanonicalEvent, Content, Cursor, Direction, Position, RuntimeEvent, SessionId, Watermarks,
+};
 use folio_projector::TranscriptProjector;
-use folio_store::{AppendBatch, NewSession};
+use folio_store::{AppendBatch, MemberWriter, NewSession};
 use folio_testkit::event::Events;
 use folio_transcript::{Entry, PageRequest, TranscriptService, encode_cursor};
 use std::path::Path;
@@ -139,4 +141,43 @@ fn cursor_text() {
         ..cursor
     });
     check("cursor.txt", &format!("{plain}\n{inside}\n"));
+}
+
+#[tokio::test]
+async fn a_fragment_of_a_row_whose_member_is_kept_outside() {
+    let store = folio_testkit::memory_store();
+    let session = SessionId::new("golden").unwrap();
+    let new = NewSession::native(session.clone());
+    store.create_session(new).await.unwrap();
+    let mut result = MemberWriter::new(&*store);
+    result
+        .json("{\"kind\":\"of a tool\",\"text\":\"")
+        .await
+        .unwrap();
+    result
+        .text(&"a line of it \u{1f600}\n".repeat(1_000))
+        .await
+        .unwrap();
+    result.json("\"}").await.unwrap();
+    let mut e = Events::new("golden").run("r1", "t1");
+    let answer = e.result("f1", "call_0", "Read", "elsewhere");
+    let mut answer = RuntimeEvent::from_json(&answer.to_json(&session)).unwrap();
+    if let Some(Content::FunctionResponse(response)) = &mut answer.content {
+        response.result = result.finish().await.unwrap();
+    }
+    let answer = CanonicalEvent::new(&answer).unwrap();
+    let batch = AppendBatch::native(vec![answer]);
+    store.append(&session, batch).await.unwrap();
+    let service = TranscriptService::new(store);
+    let request = PageRequest {
+        direction: Some(Direction::Newer),
+        max_bytes: 200,
+        ..PageRequest::newest(session)
+    };
+    let page = service.read_page(&request).await.unwrap();
+    let fragments: Vec<_> = page.entries.iter().map(Entry::to_json).collect();
+    check(
+        "fragment_members.json",
+        &format!("{}\n", fragments.join("\n")),
+    );
 }

@@ -52,6 +52,7 @@ async fn page(id: &SessionId) -> ItemPage {
         start: Start::Edge,
         max_items: 2,
         max_bytes: 1 << 20,
+        member_bytes: usize::MAX,
     };
     store.read_items(id, query).await.unwrap()
 }

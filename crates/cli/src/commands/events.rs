@@ -1,17 +1,19 @@
 //! `folio events`: the stored events of a session, in their order.
 //!
 //! With `--json` one line for each event: `{"ordinal","event_seq","event",
-//! "chain"}`, where `event` is the whole event with sorted members.
+//! "chain"}`, where `event` is the whole event with sorted members, those
+//! included that are kept outside of it.
 
 use crate::app::App;
 use crate::failure::{Exit, Failure};
 use crate::output::style;
+use crate::pieces;
 use crate::select;
 use crate::text::{hex, moment, one_line};
 use folio_core::canonical::event_json;
 use folio_core::object::whole;
 use folio_core::{EventView, Field, SessionId};
-use folio_store::{RangeQuery, StoredEvent};
+use folio_store::{RangeQuery, Store, StoredEvent};
 
 /// Events of one read.
 const SLICE: usize = 500;
@@ -54,25 +56,33 @@ pub async fn run(
         for event in &events {
             from = event.ordinal + 1;
             let view = event.view()?;
-            let line = if app.out.json {
-                to_json(event, &view, &info.id)
+            if app.out.json {
+                json(app, &*store, event, &view, &info.id).await?;
             } else {
-                readable(app, event, &view)
-            };
-            app.out.line(&line)?;
+                let line = readable(app, event, &view);
+                app.out.line(&line)?;
+            }
         }
     }
     Ok(Exit::Ok)
 }
 
-fn to_json(event: &StoredEvent, view: &EventView<'_>, session: &SessionId) -> String {
-    format!(
-        r#"{{"ordinal":{},"event_seq":{},"event":{},"chain":"{}"}}"#,
-        event.ordinal,
-        event.event_seq,
-        event_json(view, &event.spine, session),
-        event.chain.as_ref().map(hex).unwrap_or_default(),
-    )
+async fn json(
+    app: &mut App,
+    store: &dyn Store,
+    event: &StoredEvent,
+    view: &EventView<'_>,
+    session: &SessionId,
+) -> Result<(), Failure> {
+    let StoredEvent {
+        ordinal, event_seq, ..
+    } = event;
+    let begin = format!(r#"{{"ordinal":{ordinal},"event_seq":{event_seq},"event":"#);
+    app.out.bytes(begin.as_bytes())?;
+    let text = event_json(view, &event.spine, session);
+    pieces::write(&mut app.out, store, text.borrowed()).await?;
+    let chain = event.chain.as_ref().map(hex).unwrap_or_default();
+    app.out.line(&format!(r#","chain":"{chain}"}}"#))
 }
 
 /// One line: place, time, what it is, and how it begins.

@@ -9,6 +9,7 @@
 
 use crate::app::App;
 use crate::failure::{Exit, Failure};
+use crate::pieces;
 use crate::select;
 use folio_core::Direction;
 use folio_projector::{Projected, RowForm, RuntimeEventReadModel, TranscriptQuery};
@@ -44,6 +45,10 @@ pub async fn run(app: &mut App, session: &str) -> Result<Exit, Failure> {
             before(app, &*store, &mut notes, Some(row.position.ordinal)).await?;
             match row.row {
                 Projected::Json(row) => app.out.line(row)?,
+                Projected::Apart(row) => {
+                    pieces::write(&mut app.out, &*store, row).await?;
+                    app.out.line("")?;
+                }
                 // Not asked for.
                 Projected::Typed(_) => {}
                 Projected::Gap { ordinals } => {

@@ -129,12 +129,18 @@ impl Joined {
             revision,
             byte_offset,
             total_bytes,
+            members,
             data,
             ..
         }) = page.entries.first()
         else {
             return Ok(Self { page });
         };
+        // A row that may be as large as a gibibyte is shown in part.
+        let most = *folio_transcript::MAX_BYTES.end() as u64;
+        if !members.is_empty() && *total_bytes > most {
+            return Ok(Self { page });
+        }
         let (key, revision, total) = (key.clone(), *revision, *total_bytes);
         // A fragment at the row's beginning leads on, one at its end back.
         let forward = *byte_offset == 0;

@@ -185,7 +185,7 @@ pub async fn whole(engine: Engine) -> Whole {
     let mut rows: Vec<(Vec<u8>, SessionId, u64)> = Vec::new();
     for asked in &questions.sessions {
         for event in stored(&*store, &asked.id, asked.head).await {
-            let packed = [&event.chain[..], &event.body].concat();
+            let packed = [&event.chain.unwrap()[..], &event.body].concat();
             rows.push((packed, asked.id.clone(), event.ordinal));
         }
     }

@@ -7,4 +7,5 @@
 
 mod bounded;
 mod common;
+mod members;
 mod paging;

@@ -110,6 +110,7 @@ fn join(partial: &mut Vec<Entry>) -> Option<Row> {
             total_bytes,
             digest,
             data,
+            ..
         } = entry
         else {
             continue;

@@ -158,7 +158,7 @@ impl Job<'_> {
             let events = self.store.events(&info.id, &[head]).await?;
             if events
                 .first()
-                .is_none_or(|event| event.chain != pass.chain())
+                .is_none_or(|event| event.chain != Some(pass.chain()))
             {
                 return Ok(false);
             }

@@ -172,6 +172,7 @@ async fn a_page_runs_each_of_a_few_statements_once() {
             start: behind,
             max_items: 50,
             max_bytes: 1 << 20,
+            member_bytes: usize::MAX,
         };
         // What ran before does not count.
         for sql in all {

@@ -217,6 +217,7 @@ impl Seen {
             start: Start::Edge,
             max_items: Self::PAGE,
             max_bytes: 1 << 20,
+            member_bytes: usize::MAX,
         };
         let items = |page: folio_store::ItemPage| -> Vec<Item> {
             page.items.into_iter().map(|loaded| loaded.item).collect()

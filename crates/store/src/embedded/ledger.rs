@@ -3,12 +3,13 @@
 use super::{Embedded, MAX_LISTED};
 use crate::engine::{Engine, Snapshot, Writes};
 use crate::line::Line;
+use crate::member;
 use crate::packing::Packing;
 use crate::page::{info, stored};
 use crate::plan::{fetch, log_written_by, needs, plan, prepare, session_and_log, session_line};
 use crate::port::{
-    AppendBatch, AuthorityChange, Committed, Flush, KnownEvent, Ledger, NewSession, RangeQuery,
-    Room, SessionFilter, SessionInfo, StoredEvent,
+    AppendBatch, AuthorityChange, BlobId, Committed, Flush, KnownEvent, Ledger, NewSession,
+    RangeQuery, Room, SessionFilter, SessionInfo, StoredEvent,
 };
 use crate::rows::{FoundEvent, LogRow, RunRow, SessionRow};
 use crate::{ErrorKind, StoreError};
@@ -151,7 +152,16 @@ impl<E: Engine> Ledger for Embedded<E> {
             Flush::Now => Duration::ZERO,
             Flush::Within(window) => window,
         };
-        let batch = prepare(&id, batch)?;
+        // Content does not change under its address, so it is looked at here
+        // and not while others wait for the writer.
+        let mut batch = batch;
+        let mut unseen = Vec::new();
+        for event in &mut batch.events {
+            let read = |id: &BlobId, at| self.read(|snapshot| member::slice(snapshot, id, at));
+            unseen.extend(member::check(event, read)?);
+        }
+        let mut batch = prepare(&id, batch)?;
+        batch.unseen = unseen;
         let decide = move |snapshot: &dyn Snapshot, engine: &Packing<E>| {
             let needs = needs(&batch);
             let is_alive = |owner| engine.is_alive(owner);

@@ -9,7 +9,7 @@
 use crate::conformance::{Case, StorePlace};
 use crate::event::Events;
 use folio_core::key::{ItemKind, base_key};
-use folio_core::reduce::reduce;
+use folio_core::reduce::json_row;
 use folio_core::{CanonicalEvent, Direction, SessionId};
 use folio_store::{AppendBatch, ItemQuery, LoadedItem, NewSession, Start, Store, StoreError};
 
@@ -60,10 +60,10 @@ fn show(loaded: &LoadedItem, through: u64) -> Result<Shown, String> {
     ensure(loaded.damaged.is_empty(), || {
         format!("{} lacks events {:?}", item.key, loaded.damaged)
     })?;
-    let mut row = String::new();
-    let mut done = Ok(());
-    loaded.show(through, |found| done = reduce(&found.material, &mut row));
-    done.map_err(|ordinal| format!("{} was loaded without event {ordinal}", item.key))?;
+    let mut done = Err(0);
+    loaded.show(through, |found| done = json_row(&found.material));
+    let row = done.map_err(|ordinal| format!("{} was loaded without event {ordinal}", item.key))?;
+    let row = row.into_whole().ok_or("a member was not read along")?;
     let slot = match item.position.slot {
         0 => String::new(),
         slot => format!(".{slot}"),
@@ -83,6 +83,7 @@ async fn rows(store: &dyn Store, id: &SessionId, through: u64) -> Result<Vec<Sho
             start: Start::Edge,
             max_items: 1_024,
             max_bytes: 16 << 20,
+            member_bytes: usize::MAX,
         };
         let page = store.read_items(id, query).await.map_err(told)?;
         ensure(!page.more, || "the page is cut".to_owned())?;

@@ -16,6 +16,7 @@ mod identity;
 mod index;
 mod item;
 mod lease;
+mod member;
 mod packing;
 mod process;
 mod projection;
@@ -49,6 +50,7 @@ pub(crate) fn all() -> Vec<Case> {
         redact::CASES,
         lease::CASES,
         blob::CASES,
+        member::CASES,
         watch::CASES,
         view::CASES,
         source::CASES,

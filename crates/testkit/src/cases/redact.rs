@@ -116,7 +116,7 @@ async fn everything(store: &dyn Store, session: &SessionId) -> String {
     let ordinals: Vec<_> = events.iter().map(|event| event.ordinal).collect();
     let asked = store.events(session, &ordinals).await.unwrap();
     for event in events.iter().chain(&asked) {
-        all.push_str(&event_json(&event.view().unwrap(), &event.spine, session));
+        all.push_str(&event_json(&event.view().unwrap(), &event.spine, session).text);
     }
     for through in 0..=events.len() as u64 {
         for page in pages(

@@ -498,6 +498,7 @@ impl Subject {
             start,
             max_items: usize::from(walk.max_items),
             max_bytes: if walk.small { 300 } else { usize::MAX },
+            member_bytes: usize::MAX,
         };
         let mut pages = Vec::new();
         loop {

@@ -351,6 +351,7 @@ instead!(ShowsTheParents: read_items(inner, id, query) {
             start: Start::Key(item.item.key.clone()),
             max_items: 1,
             max_bytes: usize::MAX,
+            member_bytes: usize::MAX,
         };
         if let Ok(parents) = inner.read_items(&parent, query).await {
             *item = parents.items[0].clone();

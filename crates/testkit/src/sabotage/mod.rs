@@ -14,6 +14,7 @@ mod erase;
 mod fork;
 mod group;
 mod lease;
+mod member;
 mod notes;
 mod page;
 mod read;
@@ -78,6 +79,7 @@ pub fn mutants() -> Vec<Mutant> {
         erase::MUTANTS,
         redact::MUTANTS,
         blob::MUTANTS,
+        member::MUTANTS,
         lease::MUTANTS,
         view::MUTANTS,
         watch::MUTANTS,

@@ -266,7 +266,9 @@ impl Translator {
         let content = FunctionResponse {
             id: foreign(&call),
             name: tool.name.unwrap_or_default(),
-            result: Json::from_checked(&result).unwrap_or_else(|_| Json::string(raw)),
+            result: Json::from_checked(&result)
+                .unwrap_or_else(|_| Json::string(raw))
+                .into(),
             is_error: block.bool("is_error"),
             provider_executed: hosted.then_some(true),
             provider_output: None,
