@@ -7,6 +7,7 @@ use folio_store::StoreError;
 use folio_store::engine::{Erase, ViewWrites, WriteTxn, Writes};
 use folio_store::rows::{ContribLogRow, FactRow, LogRow, RunRow, SessionRow};
 use imbl::{OrdMap, OrdSet};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
@@ -233,7 +234,9 @@ impl Tables {
             }
             Erase::Log(log_no) => {
                 self.logs.remove(log_no);
-                let ids = (*log_no, "".into(), 0)..(*log_no + 1, "".into(), 0);
+                let next = log_no.checked_add(1);
+                let to = next.map_or(Unbounded, |next| Excluded((next, "".into(), 0)));
+                let ids = (Included((*log_no, "".into(), 0)), to);
                 remove(&mut self.id_runs, ids);
                 let spans = remove(&mut self.spans, (*log_no, 0)..=(*log_no, u64::MAX));
                 for (_, span) in spans {

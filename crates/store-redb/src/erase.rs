@@ -12,7 +12,7 @@ use folio_store::engine::Erase;
 use folio_store::rows::{SessionRow, SpanRow};
 use redb::ReadableTable;
 use std::collections::BTreeSet;
-use std::ops::Bound::Included;
+use std::ops::Bound::{Excluded, Included, Unbounded};
 
 /// Removes what is named.
 pub fn erase(tables: &mut Writing<'_>, what: &Erase) -> Result<(), Error> {
@@ -65,7 +65,9 @@ pub fn erase(tables: &mut Writing<'_>, what: &Erase) -> Result<(), Error> {
         }
         Erase::Log(log_no) => {
             tables.logs.remove(*log_no)?;
-            let ids = (*log_no, "", 0)..(*log_no + 1, "", 0);
+            let next = log_no.checked_add(1);
+            let to = next.map_or(Unbounded, |next| Excluded((next, "", 0)));
+            let ids = (Included((*log_no, "", 0)), to);
             tables
                 .id_runs
                 .retain_in::<(u64, &str, u64), _>(ids, |_, _| false)?;

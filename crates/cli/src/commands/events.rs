@@ -81,7 +81,11 @@ async fn json(
     app.out.bytes(begin.as_bytes())?;
     let text = event_json(view, &event.spine, session);
     pieces::write(&mut app.out, store, text.borrowed()).await?;
-    let chain = event.chain.as_ref().map(|chain| hex(chain)).unwrap_or_default();
+    let chain = event
+        .chain
+        .as_ref()
+        .map(|chain| hex(chain))
+        .unwrap_or_default();
     app.out.line(&format!(r#","chain":"{chain}"}}"#))
 }
 

@@ -364,7 +364,7 @@ fn what_is_damaged_goes_with_what_finds_it() {
     );
     assert_eq!(
         lost(definition::spans, |(log, _)| *log == 2, Erase::Log(2)),
-        rows(&[("logs", 1), ("spans", 2), ("view_marks", 1)])
+        rows(&[("id_runs", 3), ("logs", 1), ("spans", 2), ("view_marks", 1)])
     );
     assert_eq!(
         lost(

@@ -147,17 +147,31 @@ fn steps() -> Vec<Step> {
             data: None,
         }],
     ));
+    // A row, the journal, a segment, the journal again; what settles them lends
+    // the text of the first ones.
+    let mut chunk = |n: u64| {
+        let chunk = events.text(&format!("m1#{n}"), "m1", true, "a long answer. ");
+        AppendBatch::native(vec![chunk])
+    };
+    let [one, two, three, four, five, six] = [0, 1, 2, 3, 4, 5].map(&mut chunk);
+    let usage = AppendBatch::native(vec![events.usage("a0", "m1", 1, 2)]);
     let long = vec![
         events.text("a3", "m1", false, &"a long answer. ".repeat(700)),
         events.end("a4", "completed"),
     ];
-    vec![
+    let mut steps = vec![
         Step::Create(a.clone()),
         append(&a, with_notes),
         Step::Blob(content()),
+    ];
+    for batch in [one, two, three, four, usage, five, six] {
+        steps.push(append(&a, batch));
+    }
+    steps.extend([
         append(&a, AppendBatch::native(long)),
         Step::Rebuild(a),
         Step::Create(b.clone()),
         append(&b, AppendBatch::native(Periodic::new("b").batch(0, 2))),
-    ]
+    ]);
+    steps
 }

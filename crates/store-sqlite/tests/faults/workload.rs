@@ -163,14 +163,24 @@ fn steps() -> Vec<Step> {
         vec![a.opened("a1", "prompt", ""), a.user("a2", "a question")],
         &[],
     ));
+    // A row, the journal, a segment, the journal again; what settles them lends
+    // the text of the first ones.
     for n in 0..5 {
-        let chunk = a.text(&format!("c{n}"), "m1", true, "some of the answer ");
+        let chunk = a.text(&format!("m1#{n}"), "m1", true, "some of the answer ");
         steps.push(append("a", vec![chunk], &[]));
     }
+    steps.push(append("a", vec![a.usage("a0", "m1", 1, 2)], &[]));
+    for n in 0..2 {
+        let chunk = a.thinking(&format!("thought {n}"), "m1", true, "some of the thought ");
+        steps.push(append("a", vec![chunk], &[]));
+    }
+    let chunk = a.text("m1#5", "m1", true, "and its end");
+    steps.push(append("a", vec![chunk], &[]));
+    let answer = format!("{}and its end, at last", "some of the answer ".repeat(5));
     steps.push(append(
         "a",
         vec![
-            a.text("a3", "m1", false, "the whole answer"),
+            a.text("a3", "m1", false, &answer),
             a.call("a4", "m1", "t1", "Read"),
         ],
         &[1],

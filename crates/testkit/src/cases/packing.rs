@@ -406,7 +406,7 @@ async fn foreign_ids_are_found_in_segments(place: Place) {
             let known = s.store.lookup_ids(&s.session, &ids).await;
             assert_eq!(known.unwrap(), [None], "{id}");
         }
-        let usage = s.events.usage("usage", "m", 1, 2);
+        let usage = s.events.usage(&format!("usage-{stage}"), "m", 1, 2);
         s.append(vec![usage]).await;
     }
     s.is_sound().await;

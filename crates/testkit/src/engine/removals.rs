@@ -87,7 +87,7 @@ pub fn an_erased_part_goes_alone<P: EnginePlace>() {
         (Erase::Runs { log_no, above }, &[("runs", 2)]),
         (
             Erase::Log(2),
-            &[("logs", 1), ("spans", 2), ("view_marks", 1)],
+            &[("id_runs", 3), ("logs", 1), ("spans", 2), ("view_marks", 1)],
         ),
         (
             Erase::ViewEntries { log_no },
