@@ -9,6 +9,7 @@ use crate::bytes::{Reader, Writer};
 use crate::row::{FORM_SLICED, has_branch, has_origin, has_status, has_visibility, is_partial};
 use folio_core::Field;
 use folio_core::view::PACKED_PLACE;
+use std::ops::Range;
 
 /// A stored event seen as a mould.
 #[derive(Debug, Clone, Copy)]
@@ -19,8 +20,8 @@ pub struct Mould<'a> {
     lanes: &'a [u8],
     fields: &'a [u8],
     refs_len: u64,
-    /// The canonical text up to the hole, and behind it: the quotes of the
-    /// text stand here.
+    /// The canonical text up to the hole, and behind it: the quotes of what is
+    /// cut out stand here.
     before: &'a str,
     after: &'a str,
     /// Where the hole begins.
@@ -61,29 +62,21 @@ impl<'a> Mould<'a> {
         let fields = reader.bytes()?;
         let refs_len = reader.varint()?;
         let text = reader.text()?;
-        let (hole, len) = place_of_text(fields)?;
-        let (start, end) = (hole as usize, hole as usize + len as usize);
-        let inner = text.get(start..end)?.strip_prefix('"')?.strip_suffix('"')?;
+        let hole = hole(fields, text)?;
         let mould = Self {
             head,
             lanes,
             fields,
             refs_len,
-            before: text.get(..=start)?,
-            after: text.get(end - 1..)?,
-            hole,
-            len,
+            before: text.get(..hole.start)?,
+            after: text.get(hole.end..)?,
+            hole: u32::try_from(hole.start).ok()?,
+            len: u32::try_from(hole.len()).ok()?,
         };
-        let fits =
-            reader.is_empty() && is_partial(flags) && usize::try_from(refs_len).ok()? <= start;
-        fits.then_some((
-            mould,
-            Cut {
-                id,
-                ts,
-                text: inner,
-            },
-        ))
+        let refs_end = usize::try_from(refs_len).ok()?;
+        let fits = reader.is_empty() && is_partial(flags) && refs_end <= hole.start;
+        let text = text.get(hole)?;
+        fits.then_some((mould, Cut { id, ts, text }))
     }
 
     /// Tells moulds apart, nearly always: equal ones have equal fingerprints.
@@ -116,13 +109,13 @@ impl<'a> Mould<'a> {
         out.bytes(cut.ts.as_bytes());
         out.0.extend_from_slice(self.lanes);
         out.varint(self.fields.len() as u64);
-        let len = u32::try_from(cut.text.len() + 2).ok()?;
+        let len = u32::try_from(cut.text.len()).ok()?;
         for place in self.fields.chunks_exact(PACKED_PLACE) {
             let (number, mut at, mut length) = read_place(place)?;
-            if at == self.hole && number == Field::Text as u8 {
-                length = len;
-            } else if at > self.hole {
+            if at > self.hole {
                 at = at.checked_sub(self.len)?.checked_add(len)?;
+            } else if at.checked_add(length)? > self.hole {
+                length = length.checked_sub(self.len)?.checked_add(len)?;
             }
             out.byte(number);
             for value in [at, length] {
@@ -149,10 +142,22 @@ fn read_place(place: &[u8]) -> Option<(u8, u32, u32)> {
     Some((number, whole(a, b, c), whole(d, e, f)))
 }
 
-fn place_of_text(fields: &[u8]) -> Option<(u32, u32)> {
-    fields
-        .chunks_exact(PACKED_PLACE)
-        .filter_map(read_place)
-        .find(|(number, ..)| *number == Field::Text as u8)
-        .map(|(_, at, len)| (at, len))
+/// How a tool's output begins that is a text with its kind.
+const OUTPUT: &str = r#"{"kind":"text","text":""#;
+
+/// Where the text of a chunk stands, without its quotes: what a model says or
+/// thinks, the arguments of a call, the output of a tool.
+fn hole(fields: &[u8], text: &str) -> Option<Range<usize>> {
+    let holes = [Field::Text, Field::Args, Field::Result].map(|field| field as u8);
+    let mut places = fields.chunks_exact(PACKED_PLACE).filter_map(read_place);
+    let (_, at, len) = places.find(|(number, ..)| holes.contains(number))?;
+    let (start, end) = (at as usize, (at as usize).checked_add(len as usize)?);
+    let raw = text.get(start..end)?;
+    let (before, after) = if raw.starts_with('"') {
+        (1, "\"")
+    } else {
+        raw.starts_with(OUTPUT).then_some((OUTPUT.len(), "\"}"))?
+    };
+    let inner = raw.get(before..)?.strip_suffix(after)?;
+    Some(start + before..start + before + inner.len())
 }

@@ -100,6 +100,50 @@ proptest! {
     }
 }
 
+/// A chunk of arguments or of output; `raw` is what stands in its place.
+fn of_tool(id: &str, kind: &str, field: &str, raw: &str) -> (u8, Vec<u8>) {
+    let json = format!(
+        r#"{{"id":"{id}","invocationId":"i","runId":"r","sessionId":"s","turnId":"t","ts":1,"partial":true,"role":"tool","author":"tool","content":{{"kind":"{kind}","id":"c","name":"Bash","{field}":{raw},"zz":[1]}},"refs":{{"stepId":"m"}}}}"#
+    );
+    let event = RuntimeEvent::from_json(&json).unwrap();
+    encode_event(&CanonicalEvent::new(&event).unwrap())
+}
+
+#[test]
+fn arguments_and_output_are_cut_out_as_well() {
+    let text = |inner: &str| format!(r#"{{"kind":"text","text":"{inner}"}}"#);
+    for (kind, field, first, second) in [
+        (
+            "function_call",
+            "args",
+            r#""{\"pa""#.into(),
+            r#""th\":1}""#.into(),
+        ),
+        (
+            "function_response",
+            "result",
+            r#""one\n""#.into(),
+            r#""""#.into(),
+        ),
+        (
+            "function_response",
+            "result",
+            text("one"),
+            text("two and more"),
+        ),
+    ] {
+        let (form, opening) = of_tool("a#0", kind, field, &first);
+        let (mould, own) = Mould::of(form, &opening).unwrap();
+        assert_eq!(mould.cast(&own).unwrap(), opening);
+        let (form, next) = of_tool("a#1", kind, field, &second);
+        let cut = mould.cut(form, &next).unwrap();
+        assert!(second.contains(cut.text));
+        assert_eq!(mould.cast(&cut).unwrap(), next);
+    }
+    let (form, whole) = of_tool("a#0", "function_call", "args", r#"{"path":"x"}"#);
+    assert!(Mould::of(form, &whole).is_none(), "no text");
+}
+
 #[test]
 fn what_differs_elsewhere_is_not_of_the_stream() {
     let (form, opening) = stored("a#1", 1, "m", "one", "");

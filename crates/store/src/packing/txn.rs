@@ -17,7 +17,7 @@ use folio_codec::{
 };
 use folio_core::assign::OpenStream;
 use folio_core::item::{LanePart, Position};
-use folio_core::{Direction, Item, ItemRef};
+use folio_core::{Direction, Field, Item, ItemRef};
 use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -388,14 +388,17 @@ impl<'a> Txn<'a> {
             if goes_on && stream.content.is_some() {
                 continue;
             }
-            let finals: Vec<usize> = (0..writes.events.len())
-                .filter(|at| {
-                    let row = &writes.events[*at].0;
-                    row.run_no == stream.run_no
-                        && row.body.len() >= LENT_TEXT
-                        && Mould::of(row.form, &row.body).is_none()
-                })
-                .collect();
+            let mut finals = Vec::new();
+            for (at, (row, _)) in writes.events.iter().enumerate() {
+                let whole = Mould::of(row.form, &row.body).is_none();
+                if row.run_no == stream.run_no
+                    && row.body.len() >= LENT_TEXT
+                    && whole
+                    && (stream.content.is_some() || self.answers(log.log_no, stream.opener, row)?)
+                {
+                    finals.push(at);
+                }
+            }
             if finals.is_empty() {
                 continue;
             }
@@ -415,6 +418,20 @@ impl<'a> Txn<'a> {
             drained.extend(packs);
         }
         Ok(())
+    }
+
+    /// Whether an event is of the same message or call as a stream.
+    fn answers(&self, log_no: u64, opener: u64, row: &EventRow) -> Result<bool, StoreError> {
+        let opener = self.state().opener(log_no, opener)?;
+        let ours = decode_event(opener.form, &opener.body)?;
+        let Ok(theirs) = decode_event(row.form, &row.body) else {
+            return Ok(false);
+        };
+        let same = |field| ours.raw(field) == theirs.raw(field);
+        Ok(ours.kind() == theirs.kind()
+            && same(Field::ProviderEventId)
+            && same(Field::CallId)
+            && same(Field::ContentIndex))
     }
 
     /// The stored segments of a stream that begin at or below an ordinal.

@@ -148,6 +148,7 @@ fn script(random: &mut Random, session: &SessionId, run: &str) -> Vec<CanonicalE
         let id = format!("{run}-m{number}");
         let counts = !random.one_in(4);
         let mut texts = [String::new(), String::new()];
+        let mut printed = String::new();
         for n in 0..random.below(50) {
             let lane = usize::from(random.one_in(3));
             let word = WORDS[random.below(WORDS.len())];
@@ -160,12 +161,17 @@ fn script(random: &mut Random, session: &SessionId, run: &str) -> Vec<CanonicalE
                 0 => events.text(&chunk, &id, true, word),
                 _ => events.thinking(&chunk, &id, true, word),
             });
-            if random.one_in(5) {
+            if random.one_in(3) {
+                printed.push_str(word);
                 out.push(output(&mut events, &format!("{id}-out#{n}"), &id, word));
             }
             if random.one_in(25) {
                 out.push(events.usage(&format!("{chunk}-usage"), &id, 1, 2));
             }
+        }
+        if !random.one_in(3) {
+            out.push(events.call(&format!("{id}-call"), &id, &id, "Bash"));
+            out.push(events.result(&format!("{id}-result"), &id, "Bash", &printed));
         }
         let [text, thinking] = &texts;
         if !thinking.is_empty() && !random.one_in(3) {
@@ -186,7 +192,7 @@ fn script(random: &mut Random, session: &SessionId, run: &str) -> Vec<CanonicalE
 /// A chunk of a tool's output, which is content of no row.
 fn output(events: &mut Events, id: &str, tool: &str, text: &str) -> CanonicalEvent {
     let text = Json::string(text);
-    events.raw(id, &format!("\"role\":\"tool\",\"author\":\"tool\",\"partial\":true,\"content\":{{\"kind\":\"function_response\",\"id\":\"{tool}\",\"name\":\"Bash\",\"result\":{text}}}"))
+    events.raw(id, &format!("\"role\":\"tool\",\"author\":\"tool\",\"partial\":true,\"content\":{{\"kind\":\"function_response\",\"id\":\"{tool}\",\"name\":\"Bash\",\"result\":{{\"kind\":\"text\",\"text\":{text}}}}}"))
 }
 
 async fn streams_in_pieces_are_those_in_one_batch(place: Place) {
@@ -342,11 +348,15 @@ async fn streams_that_are_interleaved(place: Place) {
         // Reasoning settles while its text still streams.
         all.insert(200, events.thinking("h", "m", false, &text));
         all.push(events.text("t", "m", false, &text));
+        for tool in ["one", "two"] {
+            all.push(events.call(&format!("call-{tool}"), "m", tool, "Bash"));
+            all.push(events.result(&format!("result-{tool}"), tool, "Bash", &text));
+        }
         all
     };
     pair.append(store, made, 3).await;
     pair.agree(store).await;
-    for through in (1..=242).step_by(7) {
+    for through in (1..=246).step_by(7) {
         pair.agree_at(store, through).await;
     }
 }
