@@ -478,7 +478,13 @@ async fn a_fork_goes_on_with_the_stream(place: Place) {
 async fn a_fork_keeps_what_its_parent_packed(place: Place) {
     let store = &*place.open().await.unwrap();
     let pair = Pair::create(store, "s").await;
-    let made = |session: &SessionId| message(&mut Events::new(session.as_str()), "m", 30, true);
+    let made = |session: &SessionId| {
+        let mut events = Events::new(session.as_str());
+        let mut all = message(&mut events, "m", 30, true);
+        // So that one segment ends below the fork and one goes through it.
+        all.insert(15, events.usage("usage", "m", 1, 2));
+        all
+    };
     pair.append(store, made, 1).await;
     // The final that the text was lent by belongs to the parent alone.
     let child = pair.fork(store, 20, "child").await;
