@@ -111,9 +111,17 @@ async fn other_commits_do_not_wake(place: Place) {
 
 async fn many_waiters_wake(place: Place) {
     let mut s = Bench::open(&*place).await;
+    let store = Arc::clone(&s.store);
+    let session = s.session.clone();
+    // Some that are known to wait, and some that other threads begin.
+    let mut here: Vec<_> = (0..5).map(|_| store.wait(&session, 0)).collect();
+    assert!(here.iter_mut().all(is_pending));
     let all: Vec<_> = (0..20).map(|_| waiting(&s.store, "s1", 0)).collect();
     let event = s.events.user("a", "1");
     s.append(vec![event]).await;
+    for wait in here {
+        assert_eq!(wait.await.unwrap(), 1);
+    }
     for answers in all {
         assert_eq!(answer(&answers).unwrap(), 1);
     }
